@@ -1,0 +1,1 @@
+"""Hubbub gives AI agents tools through the Model Context Protocol."""

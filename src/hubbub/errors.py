@@ -1,0 +1,191 @@
+"""What can go wrong, as one tree.
+
+    HubbubError
+    ├── MessageError            the message is not one we can read
+    │   ├── ParseError              not JSON, not UTF-8, nested too deep
+    │   ├── InvalidRequest          JSON, but not a JSON-RPC message
+    │   └── MessageTooLarge         over a named bound
+    ├── RequestError            the message is fine, what it asks is not
+    │   ├── MethodNotFound
+    │   ├── InvalidParams           of a method (no name, bad cursor)
+    │   ├── HeaderMismatch          HTTP headers say one thing, the body another
+    │   ├── MissingCapability       the client did not declare what this needs
+    │   └── UnsupportedVersion
+    ├── NotFound
+    │   ├── ToolNotFound
+    │   ├── PromptNotFound
+    │   └── ResourceNotFound
+    ├── ToolFailure             a tool said no; becomes a result in the MCP eras
+    │   ├── ArgumentsInvalid        `validation_error`
+    │   └── ToolError               `tool_error`; tools raise it themselves
+    ├── RemoteError             the other end answered with an error of its own
+    ├── Overloaded              a named bound is full; trying later helps
+    ├── DeadlineExceeded        the other end did not answer in time
+    ├── ConnectionClosed        the other end is gone
+    ├── SettingsError           a flag, a variable or a file is wrong
+    └── DefinitionError         a tool, resource or prompt is declared wrongly
+
+Messages are written for whoever made the mistake and say what to do next. The
+numbers these errors have on the wire are in `hubbub.protocol.error_forms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class HubbubError(Exception):
+    """The root: anything Hubbub raises on purpose."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class MessageError(HubbubError):
+    """The bytes are not a message we can read."""
+
+
+class ParseError(MessageError):
+    """Not JSON, not UTF-8, or nested deeper than we follow."""
+
+
+class InvalidRequest(MessageError):
+    """JSON, but not a JSON-RPC message that this revision allows."""
+
+
+class MessageTooLarge(MessageError):
+    """The message is larger than a named bound."""
+
+    def __init__(self, what: str, limit: int) -> None:
+        super().__init__(f"{what} is larger than {limit} bytes and was skipped; send less, or raise the limit")
+        self.limit = limit
+
+
+class RequestError(HubbubError):
+    """A well-formed request that cannot be served as it stands."""
+
+
+class MethodNotFound(RequestError):
+    """No such method in this dialect."""
+
+    def __init__(self, method: str) -> None:
+        super().__init__(f"Method not found: {method}")
+        self.method = method
+
+
+class InvalidParams(RequestError):
+    """The parameters of a method (not the arguments of a tool) are wrong."""
+
+    def __init__(self, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.data = data
+
+
+class HeaderMismatch(RequestError):
+    """An HTTP header contradicts the body, is missing, or cannot be decoded."""
+
+
+class MissingCapability(RequestError):
+    """The client did not declare a capability that this request needs."""
+
+    def __init__(self, required: Mapping[str, Any]) -> None:
+        names = ", ".join(sorted(required))
+        super().__init__(f"This request needs a client with these capabilities: {names}")
+        self.required = dict(required)
+
+
+class UnsupportedVersion(RequestError):
+    """The requested protocol version is none of ours."""
+
+    def __init__(self, requested: str, supported: Sequence[str]) -> None:
+        super().__init__("Unsupported protocol version")
+        self.requested = requested
+        self.supported = list(supported)
+
+
+class NotFound(HubbubError):
+    """What is asked for does not exist, or not for this caller."""
+
+
+class ToolNotFound(NotFound):
+    """No tool of that name is visible to this caller."""
+
+    def __init__(self, name: str, available: Sequence[str]) -> None:
+        super().__init__("Tool not found")
+        self.name = name
+        self.available = list(available)
+
+
+class PromptNotFound(NotFound):
+    """No prompt of that name is visible to this caller."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Prompt not found: {name}")
+        self.name = name
+
+
+class ResourceNotFound(NotFound):
+    """No resource has that URI, or its provider has nothing there."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__("Resource not found")
+        self.uri = uri
+
+
+class ToolFailure(HubbubError):
+    """A tool call that failed; a result with `isError` in the MCP eras."""
+
+    kind = "tool_error"
+
+    def __init__(self, message: str, *, code: str | None = None, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+
+class ArgumentsInvalid(ToolFailure):
+    """The arguments do not fit the tool's schema, or its profile disables it."""
+
+    kind = "validation_error"
+
+
+class ToolError(ToolFailure):
+    """Raise it in a tool to tell the model what went wrong."""
+
+
+class RemoteError(HubbubError):
+    """The other end answered a request with an error; it is passed on as it came."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+
+class Overloaded(HubbubError):
+    """A named bound is full."""
+
+    def __init__(self, what: str, limit: int) -> None:
+        super().__init__(f"Too many {what} at once (limit {limit}); try again when some have finished")
+        self.limit = limit
+
+
+class DeadlineExceeded(HubbubError):
+    """A wait ended without what it waited for."""
+
+    def __init__(self, what: str, seconds: float) -> None:
+        super().__init__(f"{what} did not come within {seconds:g} s")
+
+
+class ConnectionClosed(HubbubError):
+    """The other end is gone; what was asked of it will not be answered."""
+
+
+class SettingsError(HubbubError):
+    """A flag, an environment variable or a key of `hubbub.toml` is wrong."""
+
+
+class DefinitionError(HubbubError):
+    """A tool, resource, prompt or pack is declared in a way that cannot work."""
