@@ -10,7 +10,9 @@
     │   ├── InvalidParams           of a method (no name, bad cursor)
     │   ├── HeaderMismatch          HTTP headers say one thing, the body another
     │   ├── MissingCapability       the client did not declare what this needs
-    │   └── UnsupportedVersion
+    │   ├── UnsupportedVersion
+    │   ├── SessionRequired         a legacy request outside any session
+    │   └── SessionNotFound         the session ended or never was
     ├── NotFound
     │   ├── ToolNotFound
     │   ├── PromptNotFound
@@ -105,6 +107,14 @@ class UnsupportedVersion(RequestError):
         self.supported = list(supported)
 
 
+class SessionRequired(RequestError):
+    """A legacy request that names no session; the client has to initialize first."""
+
+
+class SessionNotFound(RequestError):
+    """The session ended or never was; the client has to initialize again."""
+
+
 class NotFound(HubbubError):
     """What is asked for does not exist, or not for this caller."""
 
@@ -143,6 +153,10 @@ class ToolFailure(HubbubError):
         super().__init__(message)
         self.code = code
         self.data = data
+        self.plain_code: int | None = None
+        """The JSON-RPC code in the plain dialect, where a pack fixes another than ours."""
+        self.as_result = False
+        """Whether it is a result even in the plain dialect."""
 
 
 class ArgumentsInvalid(ToolFailure):

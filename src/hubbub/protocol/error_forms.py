@@ -1,0 +1,111 @@
+"""The wire forms of the error tree: one table of codes, statuses and data.
+
+The same error has another number in each era (contract 001 defines the plain ones).
+A class without a row of its own uses that of its nearest ancestor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from hubbub import errors
+from hubbub.protocol.jsonrpc import ErrorObject
+from hubbub.protocol.revisions import Revision
+from hubbub.protocol.wire import ToolReply
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+
+class Form(msgspec.Struct, frozen=True):
+    """How one kind of error is written in each era, and its HTTP status."""
+
+    modern: int
+    legacy: int
+    plain: int
+    status: int = 200
+    data: Callable[[Any], Any] | None = None
+
+
+def _everywhere(code: int, status: int = 200, data: Callable[[Any], Any] | None = None) -> Form:
+    return Form(code, code, code, status, data)
+
+
+FORMS: dict[type[errors.HubbubError], Form] = {
+    errors.HubbubError: _everywhere(INTERNAL_ERROR),
+    errors.ParseError: _everywhere(PARSE_ERROR, 400),
+    errors.InvalidRequest: _everywhere(INVALID_REQUEST, 400),
+    errors.MessageTooLarge: _everywhere(INVALID_REQUEST, 413, lambda error: {"limit": error.limit}),
+    errors.MethodNotFound: _everywhere(METHOD_NOT_FOUND, 404),
+    errors.InvalidParams: _everywhere(INVALID_PARAMS, 400, lambda error: error.data),
+    errors.HeaderMismatch: _everywhere(-32020, 400),
+    errors.MissingCapability: Form(
+        -32021, INVALID_REQUEST, INVALID_REQUEST, 400, lambda error: {"requiredCapabilities": error.required}
+    ),
+    errors.UnsupportedVersion: Form(
+        -32022,
+        INVALID_REQUEST,
+        INVALID_REQUEST,
+        400,
+        lambda error: {"supported": error.supported, "requested": error.requested},
+    ),
+    errors.SessionRequired: _everywhere(INVALID_REQUEST, 400),
+    errors.SessionNotFound: _everywhere(INVALID_REQUEST, 404),
+    errors.ToolNotFound: Form(
+        INVALID_PARAMS,
+        INVALID_PARAMS,
+        -32000,
+        200,
+        lambda error: {"toolName": error.name, "availableTools": error.available},
+    ),
+    errors.PromptNotFound: _everywhere(INVALID_PARAMS, 200, lambda error: {"promptName": error.name}),
+    errors.ResourceNotFound: Form(INVALID_PARAMS, -32002, -32001, 200, lambda error: {"uri": error.uri}),
+    errors.ToolFailure: _everywhere(-32002, 200, lambda error: _failure_data(error)),
+    errors.ArgumentsInvalid: _everywhere(-32003, 200, lambda error: _failure_data(error)),
+    errors.Overloaded: _everywhere(INTERNAL_ERROR, 503, lambda error: {"reason": "overloaded", "limit": error.limit}),
+}
+
+
+def form_of(error: errors.HubbubError) -> Form:
+    """The row of the table for this error."""
+    return next(FORMS[kind] for kind in type(error).__mro__ if kind in FORMS)
+
+
+def error_object(error: errors.HubbubError, revision: Revision) -> ErrorObject:
+    """The error as a caller of this revision expects it."""
+    if isinstance(error, errors.RemoteError):
+        return ErrorObject(error.code, error.message, UNSET if error.data is None else error.data)
+    form = form_of(error)
+    code = int(getattr(form, revision.era))
+    if isinstance(error, errors.ToolFailure) and error.plain_code is not None:
+        code = error.plain_code
+    data = form.data(error) if form.data else None
+    return ErrorObject(code, error.message, UNSET if data is None else data)
+
+
+def http_status(error: errors.HubbubError) -> int:
+    """The status of an HTTP answer that carries this error."""
+    return form_of(error).status
+
+
+def failure_reply(error: errors.ToolFailure, tool: str) -> ToolReply:
+    """A failed tool call as the result that the MCP eras make of it."""
+    details: dict[str, Any] = {"type": error.kind, "message": error.message, "tool": tool}
+    details |= _failure_data(error) or {}
+    return ToolReply(structured_content={"ok": False, "error": details}, is_error=True)
+
+
+def _failure_data(error: errors.ToolFailure) -> dict[str, Any] | None:
+    data: dict[str, Any] = {}
+    if error.code is not None:
+        data["code"] = error.code
+    if error.data is not None:
+        data["data"] = error.data
+    return data or None

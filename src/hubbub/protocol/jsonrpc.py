@@ -1,0 +1,247 @@
+"""JSON-RPC envelopes: one decode on the way in, one encode on the way out.
+
+`decode_envelope` reads bytes once and keeps `params`, `result`, `error` and `id`
+as the raw JSON they arrived in. Raw is not validation, so UTF-8 and nesting are
+checked here, once, for everything that is decoded later from those pieces.
+Transports and connections call this; handlers never see an envelope.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from hubbub import bounds
+from hubbub.errors import InvalidRequest, MessageTooLarge, ParseError
+
+
+class Envelope(msgspec.Struct, gc=False):
+    """One JSON-RPC message: a request, a notification or a response."""
+
+    jsonrpc: str = ""
+    id: Raw | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+class ErrorObject(msgspec.Struct, gc=False):
+    """The `error` member of a response."""
+
+    code: int
+    message: str
+    data: Any = UNSET
+
+
+class _Response(msgspec.Struct, gc=False):
+    jsonrpc: str
+    id: Raw
+    result: Any
+
+
+class _ErrorResponse(msgspec.Struct, gc=False):
+    jsonrpc: str
+    id: Raw
+    error: ErrorObject
+
+
+class _Request(msgspec.Struct, gc=False):
+    jsonrpc: str
+    id: Any
+    method: str
+    params: Any
+
+
+class _Notification(msgspec.Struct, gc=False):
+    jsonrpc: str
+    method: str
+    params: Any = UNSET
+
+
+NULL = Raw(b"null")
+_decode_one = msgspec.json.Decoder(Envelope).decode
+_decode_many = msgspec.json.Decoder(list[Raw]).decode
+_decode_string = msgspec.json.Decoder(str).decode
+_encoder = msgspec.json.Encoder()
+
+_MEMBERS = (b'"jsonrpc"', b'"id"', b'"method"', b'"params"', b'"result"', b'"error"')
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def decode_envelope(data: bytes) -> Envelope | list[bytes]:
+    """Read one message, or the undecoded items of a batch.
+
+    Raises:
+        ParseError: not JSON, not UTF-8, or nested too deep.
+        InvalidRequest: JSON, but not a JSON-RPC message.
+    """
+    if not data.isascii():
+        _check_utf8(data)
+    try:
+        envelope = _decode_one(data)
+    except msgspec.ValidationError as error:
+        if data.lstrip()[:1] == b"[":
+            return _decode_batch(data)
+        _refuse_unless_json(data)
+        raise InvalidRequest(f"Not a JSON-RPC message: {error}") from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise ParseError(f"Parse error: {error}") from None
+    _check_nesting(data)
+    _check_members(envelope, data)
+    return envelope
+
+
+def _decode_batch(data: bytes) -> list[bytes]:
+    try:
+        items = _decode_many(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ParseError(f"Parse error: {error}") from None
+    if not items:
+        raise InvalidRequest("A batch must hold at least one message")
+    if len(items) > bounds.BATCH_ITEMS:
+        raise InvalidRequest(f"A batch may hold {bounds.BATCH_ITEMS} messages, this one has {len(items)}; split it")
+    return [bytes(item) for item in items]
+
+
+def _check_utf8(data: bytes) -> None:
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        raise ParseError(f"Parse error: not UTF-8 at byte {error.start}") from None
+
+
+def _refuse_unless_json(data: bytes) -> None:
+    """A wrong type early in the message must not hide malformed JSON behind it."""
+    try:
+        msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ParseError(f"Parse error: {error}") from None
+
+
+def _check_nesting(data: bytes) -> None:
+    """Few brackets prove shallow nesting; only messages with many are measured."""
+    seen = 0
+    for bracket in (b"[", b"{"):
+        position = data.find(bracket)
+        while position >= 0:
+            seen += 1
+            if seen > bounds.NESTING_DEPTH:
+                _measure_nesting(data)
+                return
+            position = data.find(bracket, position + 1)
+
+
+def _measure_nesting(data: bytes) -> None:
+    brackets = _STRING.sub(b"", data).translate(None, _ALL_BUT_BRACKETS)
+    for _ in range(bounds.NESTING_DEPTH):
+        if not brackets:
+            return
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    if brackets:
+        raise ParseError(f"Parse error: nested deeper than {bounds.NESTING_DEPTH} levels")
+
+
+def _check_members(envelope: Envelope, data: bytes) -> None:
+    """Check what the types of `Envelope` do not: id, shape of params, doubled members."""
+    if envelope.jsonrpc != "2.0":
+        raise InvalidRequest('`jsonrpc` must be "2.0"')
+    if envelope.method is UNSET and envelope.result is UNSET and envelope.error is UNSET:
+        raise InvalidRequest("A message needs a `method`, or a `result` or `error` if it is an answer")
+    identifier = envelope.id
+    if identifier is not UNSET:
+        _check_id(bytes(identifier))
+    params = envelope.params
+    if params is not UNSET and memoryview(params)[0] not in b"{[":
+        raise InvalidRequest("`params` must be an object or an array")
+    if _accounted_bytes(envelope) != len(data):
+        _refuse_doubled_members(envelope, data)
+
+
+def _check_id(identifier: bytes) -> None:
+    if identifier[0] not in b'"-0123456789n':
+        raise InvalidRequest("`id` must be a string, a number or null")
+    if len(identifier) > bounds.IDENTIFIER_BYTES:
+        raise MessageTooLarge("`id`", bounds.IDENTIFIER_BYTES)
+
+
+def _accounted_bytes(envelope: Envelope) -> int:
+    """The length of this message if it was written compactly, with each member once."""
+    total = 1
+    if envelope.jsonrpc:
+        total += 13 + len(envelope.jsonrpc)
+    if envelope.id is not UNSET:
+        total += 6 + len(envelope.id)
+    if envelope.method is not UNSET:
+        total += 12 + len(envelope.method)
+    if envelope.params is not UNSET:
+        total += 10 + len(envelope.params)
+    if envelope.result is not UNSET:
+        total += 10 + len(envelope.result)
+    if envelope.error is not UNSET:
+        total += 9 + len(envelope.error)
+    return total
+
+
+def _refuse_doubled_members(envelope: Envelope, data: bytes) -> None:
+    """JSON parsers disagree on which of two equal keys counts, so neither does."""
+    outside = data
+    for part in (envelope.params, envelope.result, envelope.error):
+        if part is not UNSET and len(part) > 2:
+            outside = outside.replace(bytes(part), b"0", 1)
+    if not any(outside.count(member) > 1 for member in _MEMBERS):
+        return
+    pairs = json.loads(data, object_pairs_hook=list)
+    names = [name for name, _ in pairs]
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise InvalidRequest(f"Doubled member: {', '.join(doubled)}")
+
+
+def id_key(identifier: Raw | bytes) -> bytes:
+    """The id as a dictionary key: equal ids have equal keys, however they are escaped."""
+    key = bytes(identifier)
+    if b"\\" in key:
+        return _encoder.encode(_decode_string(key))
+    return key
+
+
+def salvage_id(data: bytes) -> Raw:
+    """The id of a message that failed to decode, when it can still be told."""
+    try:
+        loose = msgspec.json.decode(data, type=dict[str, Raw])
+        identifier = bytes(loose.get("id", NULL))
+        _check_id(identifier)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, InvalidRequest, MessageTooLarge):
+        return NULL
+    return Raw(identifier)
+
+
+def encode_result(identifier: Raw, result: Any) -> bytes:
+    """A response that carries a result."""
+    return _encoder.encode(_Response("2.0", identifier, result))
+
+
+def encode_error(identifier: Raw, error: ErrorObject) -> bytes:
+    """A response that carries an error."""
+    return _encoder.encode(_ErrorResponse("2.0", identifier, error))
+
+
+def encode_request(identifier: int | str | Raw, method: str, params: Any) -> bytes:
+    """A request of ours."""
+    return _encoder.encode(_Request("2.0", identifier, method, params))
+
+
+def encode_notification(method: str, params: Any = UNSET) -> bytes:
+    """A notification of ours."""
+    return _encoder.encode(_Notification("2.0", method, params))
+
+
+def encode_batch(responses: list[bytes]) -> bytes:
+    """Answers to a batch, as one array."""
+    return b"[" + b",".join(responses) + b"]"

@@ -1,0 +1,183 @@
+"""The parameters of every method, each decoded once from the raw request.
+
+A wrong parameter does not raise here: the era of a message decides which error
+it gets, and the era is itself read from the parameters. So `decode_params` gives
+back `_meta` and either the parameters or the `InvalidParams` to raise later.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from hubbub.errors import InvalidParams
+from hubbub.protocol.model import NO_META, Implementation, Meta
+
+EMPTY = Raw(b"{}")
+
+
+class Params(msgspec.Struct, kw_only=True, rename="camel"):
+    """What every method may carry."""
+
+    meta: Meta | UnsetType = msgspec.field(default=UNSET, name="_meta")
+
+
+class PageParams(Params, kw_only=True):
+    """`*/list`"""
+
+    cursor: str | UnsetType = UNSET
+
+
+class Rounded(Params, kw_only=True):
+    """Methods that may ask the caller something before they answer."""
+
+    input_responses: Raw | UnsetType = UNSET
+    request_state: str | UnsetType = UNSET
+
+
+class CallToolParams(Rounded):
+    """`tools/call`"""
+
+    name: str
+    arguments: Raw = EMPTY
+
+
+class GetPromptParams(Rounded):
+    """`prompts/get`"""
+
+    name: str
+    arguments: dict[str, str] = {}
+
+
+class ReadResourceParams(Rounded):
+    """`resources/read`"""
+
+    uri: str
+
+
+class SubscribeParams(Params):
+    """`resources/subscribe` and `resources/unsubscribe`"""
+
+    uri: str
+
+
+class InitializeParams(Params):
+    """`initialize`; everything but the version may be missing."""
+
+    protocol_version: str
+    capabilities: dict[str, Any] = {}
+    client_info: Implementation | UnsetType = UNSET
+
+
+class SetLevelParams(Params):
+    """`logging/setLevel`"""
+
+    level: str
+
+
+class CompletionArgument(msgspec.Struct):
+    """The argument being typed."""
+
+    name: str
+    value: str
+
+
+class CompletionContext(msgspec.Struct, frozen=True):
+    """The arguments already given."""
+
+    arguments: dict[str, str] = {}
+
+
+class Reference(msgspec.Struct):
+    """What is being completed: a prompt by name or a resource template by URI."""
+
+    type: str
+    name: str = ""
+    uri: str = ""
+
+
+class CompleteParams(Params):
+    """`completion/complete`"""
+
+    ref: Reference
+    argument: CompletionArgument
+    context: CompletionContext = CompletionContext()
+
+
+class ListenFilter(msgspec.Struct, rename="camel", frozen=True):
+    """Which changes a `subscriptions/listen` wants to hear of."""
+
+    tools_list_changed: bool = False
+    prompts_list_changed: bool = False
+    resources_list_changed: bool = False
+    resource_subscriptions: list[str] = []
+
+
+class ListenParams(Params):
+    """`subscriptions/listen`"""
+
+    notifications: ListenFilter = ListenFilter()
+
+
+class CancelledParams(Params):
+    """`notifications/cancelled`"""
+
+    request_id: Raw | UnsetType = UNSET
+    reason: str = ""
+
+
+_DECODERS = {
+    method: msgspec.json.Decoder(struct)
+    for method, struct in {
+        "initialize": InitializeParams,
+        "logging/setLevel": SetLevelParams,
+        "tools/list": PageParams,
+        "tools/call": CallToolParams,
+        "resources/list": PageParams,
+        "resources/templates/list": PageParams,
+        "resources/read": ReadResourceParams,
+        "resources/subscribe": SubscribeParams,
+        "resources/unsubscribe": SubscribeParams,
+        "prompts/list": PageParams,
+        "prompts/get": GetPromptParams,
+        "completion/complete": CompleteParams,
+        "subscriptions/listen": ListenParams,
+        "notifications/cancelled": CancelledParams,
+    }.items()
+}
+_ANY_METHOD = msgspec.json.Decoder(Params)
+
+
+def decode_params(method: str, raw: Raw) -> tuple[Any, Meta]:
+    """Decode parameters for a method; a failure comes back in place of the parameters."""
+    try:
+        params = _DECODERS.get(method, _ANY_METHOD).decode(raw)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return InvalidParams(f"Invalid params for {method}: {readable(error)}"), _meta_alone(raw)
+    meta = params.meta
+    return params, (NO_META if meta is UNSET else meta)
+
+
+def _meta_alone(raw: Raw) -> Meta:
+    try:
+        meta = _ANY_METHOD.decode(raw).meta
+    except (msgspec.DecodeError, RecursionError):
+        return _version_alone(raw)
+    return NO_META if meta is UNSET else meta
+
+
+def _version_alone(raw: Raw) -> Meta:
+    """A broken `_meta` still tells its era, so that its error is of that era."""
+    try:
+        loose = msgspec.json.decode(raw)
+        version = loose["_meta"]["io.modelcontextprotocol/protocolVersion"]
+    except (msgspec.DecodeError, RecursionError, KeyError, TypeError, IndexError):
+        return NO_META
+    return Meta(version=version) if isinstance(version, str) else NO_META
+
+
+def readable(error: Exception) -> str:
+    """msgspec's message without the root sign in its paths."""
+    return str(error).replace("`$.", "`").replace(" - at `$`", "")

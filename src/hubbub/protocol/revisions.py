@@ -1,0 +1,109 @@
+"""What each protocol revision can express, as data.
+
+Every difference between revisions that Hubbub cares about is a field here, so
+that no other module compares version strings. `PLAIN` is JSON-RPC without MCP.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+Era = Literal["modern", "legacy", "plain"]
+
+
+class Revision(msgspec.Struct, frozen=True, kw_only=True):
+    """The features of one dialect. The defaults are those of the first revision."""
+
+    version: str
+    era: Era
+    batches: bool = False
+    """JSON-RPC arrays are allowed."""
+    annotations: bool = False
+    """Tools carry hints about what they do."""
+    audio: bool = False
+    progress_message: bool = False
+    completions_flag: bool = False
+    """Completion is announced as a capability."""
+    titles: bool = False
+    """Tools, resources and prompts have a title beside the name, and `_meta`."""
+    structured: Literal["none", "object", "any"] = "none"
+    """Which JSON values `structuredContent` may hold."""
+    resource_links: bool = False
+    elicitation: Literal["none", "form", "url"] = "none"
+    icons: bool = False
+    rounds: bool = False
+    """Questions to the caller are results, answered by asking again (MRTR)."""
+    result_type: bool = False
+    caching: bool = False
+    """Lists and reads say how long they stay fresh."""
+    listen: bool = False
+    """Changes are heard on `subscriptions/listen`, not pushed unasked."""
+    stateless: bool = False
+    """Each request says for itself who asks and in which version."""
+
+    @property
+    def is_mcp(self) -> bool:
+        """Whether this is an MCP revision rather than plain JSON-RPC."""
+        return self.era != "plain"
+
+
+PLAIN: Final = Revision(version="", era="plain", batches=True)
+
+R2024_11_05: Final = Revision(version="2024-11-05", era="legacy")
+
+R2025_03_26: Final = Revision(
+    version="2025-03-26",
+    era="legacy",
+    batches=True,
+    annotations=True,
+    audio=True,
+    progress_message=True,
+    completions_flag=True,
+)
+
+R2025_06_18: Final = msgspec.structs.replace(
+    R2025_03_26,
+    version="2025-06-18",
+    batches=False,
+    titles=True,
+    structured="object",
+    resource_links=True,
+    elicitation="form",
+)
+
+R2025_11_25: Final = msgspec.structs.replace(R2025_06_18, version="2025-11-25", elicitation="url", icons=True)
+
+R2026_07_28: Final = msgspec.structs.replace(
+    R2025_11_25,
+    version="2026-07-28",
+    era="modern",
+    structured="any",
+    rounds=True,
+    result_type=True,
+    caching=True,
+    listen=True,
+    stateless=True,
+)
+
+LEGACY: Final = {revision.version: revision for revision in (R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25)}
+MODERN: Final = {R2026_07_28.version: R2026_07_28}
+
+NEWEST_LEGACY: Final = R2025_11_25
+NEWEST_MODERN: Final = R2026_07_28
+SUPPORTED_VERSIONS: Final = (*LEGACY, *MODERN)
+
+
+def negotiate(requested: str) -> Revision:
+    """The legacy revision that answers an `initialize` asking for `requested`."""
+    return LEGACY.get(requested, NEWEST_LEGACY)
+
+
+def is_modern_version(version: str) -> bool:
+    """Whether a version string belongs to the stateless era, known to us or not.
+
+    Versions are dates, so they compare as text; anything that is not a date is
+    treated as modern too, because the modern error tells the sender our versions.
+    """
+    return version not in LEGACY and not (version[:4].isdigit() and version < NEWEST_MODERN.version)

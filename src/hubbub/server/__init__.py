@@ -1,0 +1,1 @@
+"""The server framework: typed functions become tools, resources and prompts."""

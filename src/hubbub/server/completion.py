@@ -1,0 +1,50 @@
+"""Completion: suggestions while someone fills in a prompt or a resource template."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from hubbub import bounds
+from hubbub.protocol.params import CompleteParams
+from hubbub.protocol.wire import CompleteReply, Completion
+
+Suggest = Callable[..., Any]
+
+
+class Completions:
+    """Who suggests values for which argument of what."""
+
+    def __init__(self) -> None:
+        self._suggest: dict[tuple[str, str], Suggest] = {}
+
+    def add(self, reference: str, argument: str, suggest: Suggest) -> None:
+        """Let `suggest(value)`, or `suggest(value, others)`, complete an argument of a prompt or template."""
+        self._suggest[reference, argument] = suggest
+
+    def __len__(self) -> int:
+        return len(self._suggest)
+
+    async def complete(self, params: CompleteParams) -> CompleteReply:
+        """Suggestions for what has been typed; none if nobody suggests."""
+        reference = params.ref.name or params.ref.uri
+        suggest = self._suggest.get((reference, params.argument.name))
+        if suggest is None:
+            return CompleteReply(completion=Completion([], total=0, has_more=False))
+        values = suggest(*_arguments(suggest, params))
+        if inspect.isawaitable(values):
+            values = await values
+        return _reply(values)
+
+
+def _arguments(suggest: Suggest, params: CompleteParams) -> tuple[Any, ...]:
+    takes_others = len(inspect.signature(suggest).parameters) > 1
+    value = params.argument.value
+    return (value, params.context.arguments) if takes_others else (value,)
+
+
+def _reply(values: Iterable[str]) -> CompleteReply:
+    found = [str(value) for value in values]
+    shown = found[: bounds.COMPLETION_VALUES]
+    return CompleteReply(completion=Completion(shown, total=len(found), has_more=len(found) > len(shown)))

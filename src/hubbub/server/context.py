@@ -1,0 +1,235 @@
+"""What a handler sees of its call: report progress, log, ask the person or model behind it.
+
+A handler gets one by naming a parameter of type `Context`. Every question works in
+both eras; how it travels is the business of `call.back`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from hubbub.errors import InvalidParams, MissingCapability
+from hubbub.protocol.content import Text
+from hubbub.protocol.jsonrpc import NULL
+from hubbub.protocol.model import LOG_LEVELS, NO_META, Call, Caller, Note, RawReply
+from hubbub.protocol.schema import form_schema
+from hubbub.protocol.wire import MessageParams, ProgressParams
+
+if TYPE_CHECKING:
+    from hubbub.server.server import Server
+
+T = TypeVar("T")
+LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+_DEFAULT_LEVEL = "info"
+
+
+class Elicited(msgspec.Struct, Generic[T], frozen=True):
+    """The person's answer; `content` is there only when they accepted."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: T | None = None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the person filled in the form."""
+        return self.action == "accept"
+
+
+class SamplingMessage(msgspec.Struct):
+    """One message to or from the client's model."""
+
+    role: Literal["user", "assistant"]
+    content: Any
+
+
+class Sampled(msgspec.Struct, rename="camel"):
+    """What the client's model answered."""
+
+    role: str
+    content: Any
+    model: str = ""
+    stop_reason: str | UnsetType = UNSET
+
+    @property
+    def text(self) -> str:
+        """The answer's text."""
+        parts = self.content if isinstance(self.content, list) else [self.content]
+        return "".join(part.get("text", "") for part in parts if isinstance(part, dict))
+
+
+class Root(msgspec.Struct):
+    """A folder or file that the client lets the server look at."""
+
+    uri: str
+    name: str | UnsetType = UNSET
+
+
+class _ElicitAnswer(msgspec.Struct):
+    action: Literal["accept", "decline", "cancel"]
+    content: Raw = Raw(b"{}")
+
+
+class _RootsAnswer(msgspec.Struct):
+    roots: list[Root]
+
+
+class Context:
+    """The call that a handler is serving."""
+
+    def __init__(self, call: Call, server: Server) -> None:
+        self.call = call
+        self.server = server
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def caller(self) -> Caller:
+        """Who calls: principal, client name, capabilities, revision."""
+        return self.call.caller
+
+    @property
+    def lifespan(self) -> Any:
+        """What the server's lifespan yielded."""
+        return self.server.state
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Report progress, if the caller asked for it. `progress` must grow from call to call."""
+        token = self.call.meta.progress_token
+        if token is UNSET:
+            return
+        params = ProgressParams(token, progress, UNSET if total is None else total)
+        if message is not None and (self.caller.revision.progress_message or not self.caller.revision.is_mcp):
+            params.message = message
+        await self.call.back.notify(Note("notifications/progress", params))
+
+    async def log(self, level: LogLevel, data: Any, *, logger: str | None = None) -> None:
+        """Send a log message to the client, if it wants messages of this level."""
+        if not self._wants(level):
+            return
+        params = MessageParams(level, data, UNSET if logger is None else logger)
+        await self.call.back.notify(Note("notifications/message", params))
+
+    async def debug(self, data: Any) -> None:
+        """Log for whoever looks for a fault."""
+        await self.log("debug", data)
+
+    async def info(self, data: Any) -> None:
+        """Log what normally happens."""
+        await self.log("info", data)
+
+    async def warning(self, data: Any) -> None:
+        """Log what may become a fault."""
+        await self.log("warning", data)
+
+    async def error(self, data: Any) -> None:
+        """Log a fault."""
+        await self.log("error", data)
+
+    async def elicit(self, message: str, form: type[T], *, key: str | None = None) -> Elicited[T]:
+        """Ask the person to fill in a form, given as a dataclass, TypedDict, Struct or model of plain fields.
+
+        Raises:
+            MissingCapability: the client cannot ask a person.
+        """
+        self._require("elicitation", has_revision=self.caller.revision.elicitation != "none")
+        params = {"mode": "form", "message": message, "requestedSchema": form_schema(form)}
+        if self.caller.revision.elicitation == "form":
+            del params["mode"]
+        answer = await self._ask("elicitation/create", params, _ElicitAnswer, key)
+        if answer.action != "accept":
+            return Elicited(answer.action)
+        return Elicited("accept", _decode_form(answer.content, form))
+
+    async def elicit_schema(self, message: str, schema: dict[str, Any], *, key: str | None = None) -> Elicited[Any]:
+        """Like `elicit`, with the form's JSON Schema given as data."""
+        self._require("elicitation", has_revision=self.caller.revision.elicitation != "none")
+        params = {"message": message, "requestedSchema": schema}
+        answer = await self._ask("elicitation/create", params, _ElicitAnswer, key)
+        accepted = answer.action == "accept"
+        return Elicited(answer.action, msgspec.json.decode(answer.content) if accepted else None)
+
+    async def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited[None]:
+        """Ask the person to open a page, for what must not pass through the client (logins, payments)."""
+        self._require("elicitation", has_revision=self.caller.revision.elicitation == "url")
+        params: dict[str, Any] = {"mode": "url", "message": message, "url": url}
+        if not self.caller.revision.rounds:
+            params["elicitationId"] = f"{id(self.call):x}"
+        answer = await self._ask("elicitation/create", params, _ElicitAnswer, key)
+        return Elicited(answer.action)
+
+    async def sample(
+        self,
+        messages: str | list[SamplingMessage],
+        *,
+        max_tokens: int = 1024,
+        system: str | None = None,
+        temperature: float | None = None,
+        key: str | None = None,
+        **more: Any,
+    ) -> Sampled:
+        """Let the client's model write something; `more` are further parameters of `sampling/createMessage`.
+
+        Raises:
+            MissingCapability: the client lends no model.
+        """
+        self._require("sampling")
+        if isinstance(messages, str):
+            messages = [SamplingMessage("user", Text(messages))]
+        params: dict[str, Any] = {"messages": messages, "maxTokens": max_tokens, **more}
+        if system is not None:
+            params["systemPrompt"] = system
+        if temperature is not None:
+            params["temperature"] = temperature
+        return await self._ask("sampling/createMessage", params, Sampled, key)
+
+    async def roots(self, *, key: str | None = None) -> list[Root]:
+        """The folders and files that the client lets us look at.
+
+        Raises:
+            MissingCapability: the client has no roots.
+        """
+        self._require("roots")
+        return (await self._ask("roots/list", {}, _RootsAnswer, key)).roots
+
+    def wait(self, question: Coroutine[Any, Any, T]) -> T:
+        """From a synchronous handler, which runs in a thread: `context.wait(context.progress(1))`."""
+        return asyncio.run_coroutine_threadsafe(question, self._loop).result()
+
+    def _wants(self, level: str) -> bool:
+        caller = self.caller
+        if not caller.revision.is_mcp:
+            return False
+        wanted = caller.log_level
+        if wanted is None:
+            if caller.revision.stateless:
+                return False
+            wanted = _DEFAULT_LEVEL
+        return LOG_LEVELS.index(level) >= LOG_LEVELS.index(wanted)
+
+    def _require(self, capability: str, *, has_revision: bool = True) -> None:
+        if not has_revision or not self.caller.can(capability):
+            raise MissingCapability({capability: {}})
+
+    async def _ask(self, method: str, params: dict[str, Any], answer: type[T], key: str | None) -> T:
+        raw = Raw(msgspec.json.encode(params))
+        name = Raw(msgspec.json.encode(key)) if key is not None else NULL
+        question = Call(id=name, method=method, raw=raw, params=None, meta=NO_META, caller=self.caller, back=self.call.back)
+        reply = await self.call.back.request(question)
+        body = reply.body if isinstance(reply, RawReply) else Raw(msgspec.json.encode(reply))
+        try:
+            return msgspec.json.decode(body, type=answer)
+        except msgspec.ValidationError as error:
+            raise InvalidParams(f"The answer to {method} is not one: {error}") from None
+
+
+def _decode_form(content: Raw, form: type[T]) -> T:
+    try:
+        return msgspec.json.decode(content, type=form)
+    except msgspec.ValidationError as error:
+        raise InvalidParams(f"The form was not filled in as asked: {error}") from None
+
+

@@ -1,0 +1,73 @@
+"""Typed events inside one server (contract 001's event system).
+
+Listeners are plain functions and run at once, in the order they were added. A
+listener that raises is logged and does not stop the others or the change itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Literal, Self
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+logger = logging.getLogger("hubbub.events")
+
+ChangeType = Literal["tool_added", "tool_removed", "tool_updated"]
+
+
+class ToolChangeMetadata(msgspec.Struct, rename="camel"):
+    """What else is known about a changed tool."""
+
+    description: str | UnsetType = UNSET
+    input_schema: Any = UNSET
+    reason: str | UnsetType = UNSET
+
+
+class ToolChange(msgspec.Struct, rename="camel"):
+    """A tool was added, replaced or removed. `timestamp` is in milliseconds."""
+
+    type: ChangeType
+    tool_name: str
+    timestamp: int
+    metadata: ToolChangeMetadata | UnsetType = UNSET
+
+
+EventName = Literal["toolChange"]
+Listener = Callable[[ToolChange], object]
+
+
+class Events:
+    """Who listens to what."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[str, list[Listener]] = {"toolChange": []}
+
+    def on(self, event: EventName, listener: Listener) -> Self:
+        """Call `listener` at each event from now on."""
+        self._of(event).append(listener)
+        return self
+
+    def off(self, event: EventName, listener: Listener) -> Self:
+        """Stop calling `listener`; one that was never added is no error."""
+        if listener in self._of(event):
+            self._of(event).remove(listener)
+        return self
+
+    def emit(self, event: EventName, data: ToolChange) -> bool:
+        """Tell every listener; whether there was one."""
+        listeners = list(self._of(event))
+        for listener in listeners:
+            try:
+                listener(data)
+            except Exception:
+                logger.exception("a listener of %s failed", event)
+        return bool(listeners)
+
+    def _of(self, event: str) -> list[Listener]:
+        try:
+            return self._listeners[event]
+        except KeyError:
+            raise ValueError(f"there is no event {event!r}; known: {', '.join(self._listeners)}") from None

@@ -1,0 +1,96 @@
+"""Prompts: functions that write messages for a model from a few text arguments."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from hubbub.errors import HubbubError, InvalidParams, ToolError
+from hubbub.protocol.content import CONTENT_TYPES, Text
+from hubbub.protocol.model import Call
+from hubbub.protocol.schema import Arguments
+from hubbub.protocol.wire import Icon, PromptArgument, PromptEntry, PromptMessage, PromptReply
+from hubbub.security.redact import redact
+from hubbub.server.context import Context
+from hubbub.server.threads import run_in_thread
+
+if TYPE_CHECKING:
+    from hubbub.server.server import Server
+
+
+class Prompt:
+    """One prompt. The function returns text, content, messages, or a list of these."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        icons: list[Icon] | None = None,
+    ) -> None:
+        self.function = function
+        self.name = name or function.__name__
+        described = description if description is not None else (inspect.getdoc(function) or "").split("\n\nArgs:")[0]
+        self._arguments = Arguments.of(function, skip=(Context,))
+        injected = self._arguments.injected
+        self._context_name = next((key for key, kind in injected.items() if kind is Context), None)
+        self._is_async = inspect.iscoroutinefunction(function)
+        properties = self._arguments.schema["properties"]
+        required = self._arguments.schema.get("required", [])
+        self.argument_names = list(properties)
+        self.entry = PromptEntry(
+            self.name,
+            described or UNSET,
+            [
+                PromptArgument(key, value.get("description", UNSET), required=key in required)
+                for key, value in properties.items()
+            ],
+            title if title is not None else UNSET,
+            icons if icons is not None else UNSET,
+        )
+
+    @property
+    def converses(self) -> bool:
+        """Whether getting the prompt may ask the caller something first."""
+        return self._context_name is not None
+
+    async def get(self, given: dict[str, str], call: Call, server: Server) -> PromptReply:
+        """The messages for these arguments."""
+        arguments = self._check(given)
+        if self._context_name is not None:
+            arguments[self._context_name] = Context(call, server)
+        try:
+            if self._is_async:
+                value = await self.function(**arguments)
+            else:
+                value = await run_in_thread(server.threads, self.function, arguments)
+        except HubbubError:
+            raise
+        except Exception as error:
+            raise ToolError(redact(str(error)) or type(error).__name__) from error
+        items = value if isinstance(value, list) else [value]
+        return PromptReply(messages=[_message(item) for item in items], description=self.entry.description)
+
+    def _check(self, given: dict[str, str]) -> dict[str, Any]:
+        required = [argument.name for argument in self.entry.arguments or [] if argument.required is True]
+        missing = [name for name in required if name not in given]
+        unknown = [name for name in given if name not in self.argument_names]
+        if missing or unknown:
+            wrong = f"missing {missing}" if missing else f"unknown {unknown}"
+            raise InvalidParams(f"Invalid params for prompt {self.name!r}: {wrong}; it takes {self.argument_names}")
+        return dict(given)
+
+
+def _message(item: Any) -> PromptMessage:
+    if isinstance(item, PromptMessage):
+        return item
+    if isinstance(item, CONTENT_TYPES):
+        return PromptMessage("user", item)
+    if isinstance(item, str):
+        return PromptMessage("user", Text(item))
+    raise ToolError(f"A prompt must return text, content or messages, not {type(item).__name__}")

@@ -1,0 +1,81 @@
+"""The tools of a server, in the order they were registered (contract 001's registry).
+
+Every change is an event; the server turns events into notifications to clients.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from msgspec import UNSET
+
+from hubbub import bounds
+from hubbub.errors import DefinitionError
+from hubbub.server.events import ChangeType, Events, ToolChange, ToolChangeMetadata
+from hubbub.server.tools import Tool
+
+
+class ToolRegistry:
+    """Tools by name."""
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+        self._tools: dict[str, Tool] = {}
+        self.get = self._tools.get
+        """The tool of that name, or None."""
+
+    def register(self, tool: Tool, *, reason: str | None = None) -> None:
+        """Add a tool, or replace the one of that name in its place."""
+        known = tool.name in self._tools
+        if not known and len(self._tools) >= bounds.TOOLS:
+            raise DefinitionError(f"a server holds at most {bounds.TOOLS} tools; {tool.name!r} is one too many")
+        self._tools[tool.name] = tool
+        self._emit("tool_updated" if known else "tool_added", tool, reason)
+
+    def unregister(self, name: str, *, reason: str | None = None) -> bool:
+        """Remove a tool; whether there was one."""
+        tool = self._tools.pop(name, None)
+        if tool is None:
+            return False
+        self._emit("tool_removed", tool, reason)
+        return True
+
+    def all(self) -> list[Tool]:
+        """Every tool, in the order of registration."""
+        return list(self._tools.values())
+
+    def names(self) -> list[str]:
+        """Every name, in the order of registration."""
+        return list(self._tools)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a tool of that name."""
+        return name in self._tools
+
+    def size(self) -> int:
+        """How many tools there are."""
+        return len(self._tools)
+
+    def clear(self, *, reason: str | None = None) -> None:
+        """Remove every tool, with one event each."""
+        for name in self.names():
+            self.unregister(name, reason=reason)
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self.all())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    def _emit(self, kind: ChangeType, tool: Tool, reason: str | None) -> None:
+        metadata = ToolChangeMetadata(
+            description=tool.description or UNSET,
+            input_schema=tool.input_schema,
+            reason=reason if reason is not None else UNSET,
+        )
+        change = ToolChange(kind, tool.name, int(time.time() * 1000), metadata)
+        self._events.emit("toolChange", change)

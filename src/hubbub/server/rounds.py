@@ -1,0 +1,213 @@
+"""Questions in the stateless era: a handler runs once and is suspended while it waits.
+
+When a running handler asks something, the open request is answered with the question
+and a sealed handle; the handler stays where it is. The repeated request carries the
+handle and the answers, and the handler goes on. A handle is bound to the caller, the
+method, the parameters and the turn, so that it can be neither replayed nor moved.
+Nothing is ever run twice: a round that is gone fails with "start again".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from hubbub import bounds
+from hubbub.errors import DeadlineExceeded, InvalidParams, Overloaded
+from hubbub.ports import Peer, Sealer
+from hubbub.protocol.jsonrpc import NULL
+from hubbub.protocol.model import Call, Note, RawReply, Reply
+from hubbub.protocol.wire import InputRequired
+from hubbub.server.asking import read_responses
+
+_PURPOSE = "round"
+_START_AGAIN = "This exchange is over or unknown here; start again without `requestState`"
+_CHANGING = ("inputResponses", "requestState", "_meta")
+
+Start = Callable[[Call], Coroutine[Any, Any, Reply]]
+
+
+class _Handle(msgspec.Struct, array_like=True):
+    round: str
+    turn: int
+    principal: str
+    digest: bytes
+
+
+class Rounds:
+    """The suspended exchanges of one server."""
+
+    def __init__(self, sealer: Sealer, *, limit: int = bounds.ROUNDS, answer_s: float = bounds.ANSWER_S) -> None:
+        self._sealer = sealer
+        self._limit = limit
+        self._answer_s = answer_s
+        self._rounds: dict[str, Round] = {}
+
+    def __len__(self) -> int:
+        return len(self._rounds)
+
+    async def begin(self, call: Call, start: Start) -> Reply:
+        """Run a handler that may ask; its result, or its first questions."""
+        if len(self._rounds) >= self._limit:
+            raise Overloaded("suspended exchanges", self._limit)
+        round_ = Round(secrets.token_urlsafe(12), call, self._answer_s)
+        self._rounds[round_.id] = round_
+        round_.start(start, self._forget)
+        return await self._turn(round_, call)
+
+    async def resume(self, call: Call) -> Reply:
+        """Go on with a suspended handler; its result, or its next questions."""
+        round_ = self._find(call)
+        round_.answer(read_responses(call.params.input_responses))
+        return await self._turn(round_, call)
+
+    async def close(self) -> None:
+        """End every suspended handler."""
+        tasks = [round_.task for round_ in self._rounds.values() if round_.task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=bounds.STOP_S)
+
+    def _find(self, call: Call) -> Round:
+        try:
+            handle = msgspec.convert(self._sealer.open(_PURPOSE, call.params.request_state), _Handle)
+        except (ValueError, msgspec.ValidationError):
+            raise InvalidParams("`requestState` was not issued here or was changed") from None
+        round_ = self._rounds.get(handle.round)
+        if handle.principal != call.caller.principal.name or handle.digest != _digest(call):
+            raise InvalidParams("`requestState` belongs to another request")
+        if round_ is None or round_.turn != handle.turn:
+            raise InvalidParams(_START_AGAIN)
+        return round_
+
+    async def _turn(self, round_: Round, call: Call) -> Reply:
+        reply = await round_.next(call)
+        if isinstance(reply, InputRequired):
+            handle = _Handle(round_.id, round_.turn, call.caller.principal.name, _digest(call))
+            reply.request_state = self._sealer.seal(
+                _PURPOSE, msgspec.to_builtins(handle), lifetime_s=self._answer_s
+            )
+        return reply
+
+    def _forget(self, round_: Round) -> None:
+        self._rounds.pop(round_.id, None)
+
+
+class _Question(msgspec.Struct):
+    call: Call
+    answer: asyncio.Future[Raw]
+
+
+class Round:
+    """One running handler. It is the `back` of its own call: questions stop here."""
+
+    def __init__(self, identifier: str, call: Call, answer_s: float) -> None:
+        self.id = identifier
+        self.turn = 0
+        self.task: asyncio.Task[Reply] | None = None
+        self._front: Peer = call.back
+        self._call = call
+        self._answer_s = answer_s
+        self._questions: dict[str, _Question] = {}
+        self._asked = 0
+        self._next: asyncio.Future[Reply] | None = None
+
+    def start(self, start: Start, forget: Callable[[Round], None]) -> None:
+        """Set the handler going."""
+        call = msgspec.structs.replace(self._call, back=self)
+
+        def finished(task: asyncio.Task[Reply]) -> None:
+            forget(self)
+            self._finish(task)
+
+        self.task = asyncio.get_running_loop().create_task(start(call))
+        self.task.add_done_callback(finished)
+
+    async def next(self, call: Call) -> Reply:
+        """Wait until the handler is done or asks something."""
+        assert self.task is not None
+        self._front = call.back
+        self.turn += 1
+        self._next = asyncio.get_running_loop().create_future()
+        if self.task.done():
+            self._finish(self.task)
+        elif self._questions:
+            self._soon()
+        try:
+            return await self._next
+        except asyncio.CancelledError:
+            # The caller went away: nobody can answer or use the result.
+            self.task.cancel()
+            raise
+
+    def answer(self, responses: dict[str, Raw]) -> None:
+        """Hand answers to the questions they belong to; others are ignored."""
+        for key in [key for key in self._questions if key in responses]:
+            question = self._questions.pop(key)
+            if not question.answer.done():
+                question.answer.set_result(responses[key])
+
+    async def request(self, call: Call) -> Reply:
+        """A question from the handler."""
+        self._asked += 1
+        if self._asked > bounds.ROUNDS_OF_ONE_CALL:
+            raise Overloaded("questions in one call", bounds.ROUNDS_OF_ONE_CALL)
+        key = f"input_{self._asked}" if call.id is NULL else msgspec.json.decode(call.id, type=str)
+        answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
+        self._questions[key] = _Question(call, answer)
+        self._soon()
+        try:
+            async with asyncio.timeout(self._answer_s):
+                return RawReply(body=await answer)
+        except TimeoutError:
+            raise DeadlineExceeded("The answer", self._answer_s) from None
+        finally:
+            self._questions.pop(key, None)
+
+    async def notify(self, note: Note) -> None:
+        """Progress and logs go to whichever request is open now."""
+        if self._next is not None and not self._next.done():
+            await self._front.notify(note)
+
+    def _soon(self) -> None:
+        """Ask after the handler has had two turns of the loop, so that questions asked together go out together."""
+        loop = asyncio.get_running_loop()
+        loop.call_soon(loop.call_soon, self._ask)
+
+    def _ask(self) -> None:
+        if not self._questions or self._next is None or self._next.done():
+            return
+        requests = {
+            key: {"method": question.call.method, "params": question.call.raw}
+            for key, question in self._questions.items()
+        }
+        self._next.set_result(InputRequired(result_type="input_required", input_requests=requests))
+
+    def _finish(self, task: asyncio.Task[Reply]) -> None:
+        waiting = self._next
+        if waiting is None or waiting.done():
+            if not task.cancelled():
+                task.exception()  # nobody is there to hear it
+            return
+        if task.cancelled():
+            waiting.set_exception(InvalidParams(_START_AGAIN))
+        elif (error := task.exception()) is not None:
+            waiting.set_exception(error)
+        else:
+            waiting.set_result(task.result())
+
+
+def _digest(call: Call) -> bytes:
+    """What a request asks, without what may change when it is repeated."""
+    members = msgspec.json.decode(call.raw)
+    for name in _CHANGING:
+        members.pop(name, None)
+    asked = msgspec.json.encode([call.method, members], order="sorted")
+    return hashlib.sha256(asked).digest()

@@ -1,0 +1,178 @@
+"""The server: tools, resources and prompts written as functions, served to any client.
+
+    server = Server("weather")
+
+    @server.tool
+    async def forecast(city: str, days: int = 3) -> Forecast: ...
+
+A `Server` is a `Peer`: `request` answers one call in whatever revision it came. It
+knows nothing of bytes or transports; `hubbub.app` puts it on one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, TypeVar, overload
+
+from msgspec import UNSET
+
+from hubbub.errors import DefinitionError
+from hubbub.ports import Sealer
+from hubbub.protocol.model import Implementation, Note
+from hubbub.protocol.shape import identity_meta
+from hubbub.protocol.wire import UpdatedParams
+from hubbub.security.sealed import Sealer as KeyedSealer
+from hubbub.server.audience import PROMPTS_CHANGED, RESOURCE_UPDATED, RESOURCES_CHANGED, TOOLS_CHANGED, Audience
+from hubbub.server.completion import Completions, Suggest
+from hubbub.server.dispatch import Dispatch
+from hubbub.server.events import Events, ToolChange
+from hubbub.server.prompts import Prompt
+from hubbub.server.registry import ToolRegistry
+from hubbub.server.resources import ResourceFunction, ResourceProvider, Resources
+from hubbub.server.rounds import Rounds
+from hubbub.server.threads import Threads
+from hubbub.server.tools import Tool
+from hubbub.server.views import EVERYTHING, View
+
+F = TypeVar("F", bound=Callable[..., Any])
+Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
+
+
+class CacheHint:
+    """How long clients may keep lists and reads, and whether they may share them."""
+
+    def __init__(self, ttl_ms: int = 0, *, public: bool = False) -> None:
+        self.ttl_ms = ttl_ms
+        self.scope = "public" if public else "private"
+
+
+class Server(Dispatch):
+    """A set of tools, resources and prompts under one name."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: str = "0.1.0",
+        title: str | None = None,
+        instructions: str | None = None,
+        lifespan: Lifespan | None = None,
+        profiles: Mapping[str, View] | None = None,
+        profile: str | None = None,
+        cache: CacheHint | None = None,
+        sealer: Sealer | None = None,
+    ) -> None:
+        self.info = Implementation(name, version, title if title is not None else UNSET)
+        self.identity = identity_meta(self.info)
+        self.instructions = instructions
+        self.events = Events()
+        self.tools = ToolRegistry(self.events)
+        self.resources = Resources(lambda: self.audience.publish(Note(RESOURCES_CHANGED)))
+        self.prompts: dict[str, Prompt] = {}
+        self.completions = Completions()
+        self.audience = Audience()
+        self.threads = Threads()
+        self.sealer: Sealer = sealer if sealer is not None else KeyedSealer()
+        self.rounds = Rounds(self.sealer)
+        self.cache = cache if cache is not None else CacheHint()
+        self.state: Any = None
+        """What the lifespan yielded, while the server runs."""
+        self._lifespans: list[Lifespan] = [lifespan] if lifespan is not None else []
+        self.profiles = dict(profiles or {})
+        self.view = EVERYTHING
+        if profile is not None:
+            self.use_profile(profile)
+        self.events.on("toolChange", self._publish_tool_change)
+
+    # -- declaring -----------------------------------------------------------
+
+    @overload
+    def tool(self, function: F, /) -> F: ...
+    @overload
+    def tool(self, **options: Any) -> Callable[[F], F]: ...
+    def tool(self, function: Any = None, /, **options: Any) -> Any:
+        """Register a function as a tool; the options are those of `Tool`."""
+        return _decorate(function, lambda target: self.tools.register(Tool(target, **options)))
+
+    def resource(self, uri: str, **options: Any) -> Callable[[F], F]:
+        """Register a function for a URI or a URI template; the options are those of `ResourceFunction`."""
+        return _decorate(None, lambda target: self.resources.add(ResourceFunction(target, uri, **options)))
+
+    def add_resources(self, provider: ResourceProvider) -> None:
+        """Serve everything that a provider lists."""
+        self.resources.add_provider(provider)
+
+    @overload
+    def prompt(self, function: F, /) -> F: ...
+    @overload
+    def prompt(self, **options: Any) -> Callable[[F], F]: ...
+    def prompt(self, function: Any = None, /, **options: Any) -> Any:
+        """Register a function as a prompt; the options are those of `Prompt`."""
+
+        def add(target: Callable[..., Any]) -> None:
+            prompt = Prompt(target, **options)
+            self.prompts[prompt.name] = prompt
+            self.audience.publish(Note(PROMPTS_CHANGED))
+
+        return _decorate(function, add)
+
+    def remove_prompt(self, name: str) -> bool:
+        """Remove a prompt; whether there was one."""
+        if self.prompts.pop(name, None) is None:
+            return False
+        self.audience.publish(Note(PROMPTS_CHANGED))
+        return True
+
+    def completion(self, reference: str, argument: str) -> Callable[[Suggest], Suggest]:
+        """Let a function suggest values for an argument of the prompt or URI template `reference`."""
+        return _decorate(None, lambda target: self.completions.add(reference, argument, target))
+
+    def lifespan(self, lifespan: Lifespan) -> Lifespan:
+        """Add a context manager that is open while the server runs."""
+        self._lifespans.append(lifespan)
+        return lifespan
+
+    def use_profile(self, profile: str) -> None:
+        """Show only what this profile shows."""
+        if profile not in self.profiles:
+            known = ", ".join(self.profiles) or "none"
+            raise DefinitionError(f"there is no profile {profile!r}; known: {known}")
+        self.view = self.profiles[profile]
+        self.audience.publish(Note(TOOLS_CHANGED))
+
+    # -- telling -------------------------------------------------------------
+
+    def resource_updated(self, uri: str) -> None:
+        """Tell whoever watches this resource that it changed."""
+        self.audience.publish(Note(RESOURCE_UPDATED, UpdatedParams(uri)))
+
+    def _publish_tool_change(self, change: ToolChange) -> None:
+        params = {"type": change.type, "toolName": change.tool_name, "timestamp": change.timestamp}
+        self.audience.publish(Note(TOOLS_CHANGED, params))
+
+    # -- running -------------------------------------------------------------
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Open the lifespan, and close everything the server owns afterwards."""
+        async with AsyncExitStack() as stack:
+            for lifespan in self._lifespans:
+                self.state = await stack.enter_async_context(lifespan(self))
+            self.audience.open()
+            try:
+                yield
+            finally:
+                self.audience.close()
+                await self.rounds.close()
+                self.threads.close()
+
+
+def _decorate(function: Any, register: Callable[[Any], object]) -> Any:
+    def decorate(target: Any) -> Any:
+        register(target)
+        return target
+
+    return decorate if function is None else decorate(function)
+
+

@@ -1,0 +1,37 @@
+"""Synchronous handlers, run in a bounded pool of threads so that they block nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from hubbub import bounds
+
+
+class Threads:
+    """A pool that starts with the first synchronous call and ends with its server."""
+
+    def __init__(self, limit: int = bounds.TOOL_THREADS) -> None:
+        self._limit = limit
+        self._pool: ThreadPoolExecutor | None = None
+
+    def submit(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Run a function in a thread; the future belongs to the running loop."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._limit, thread_name_prefix="hubbub-tool")
+        return asyncio.get_running_loop().run_in_executor(self._pool, function)
+
+    def close(self) -> None:
+        """Take no more work. A function that never returns is left behind: threads cannot be stopped."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None
+
+
+async def run_in_thread(threads: Threads, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    """Call a synchronous function with these arguments in a thread, in the caller's context."""
+    context = contextvars.copy_context()
+    return await threads.submit(lambda: context.run(lambda: function(**arguments)))

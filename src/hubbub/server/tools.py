@@ -1,0 +1,184 @@
+"""A tool: a typed function with a name, a schema on each side, and hints.
+
+Running one is the hot path: raw arguments are decoded straight into the function's
+parameters, and what it returns becomes content without being looked at twice.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET, Raw
+
+from hubbub.errors import HubbubError, ToolError
+from hubbub.protocol.content import CONTENT_TYPES, Text
+from hubbub.protocol.headers import header_parameters
+from hubbub.protocol.model import Call
+from hubbub.protocol.names import check_name
+from hubbub.protocol.revisions import Revision
+from hubbub.protocol.schema import Arguments, Output
+from hubbub.protocol.shape import shape_tool_entry
+from hubbub.protocol.wire import Icon, ToolAnnotations, ToolEntry, ToolReply
+from hubbub.security.redact import redact
+from hubbub.server.asking import Ask, gather_answers
+from hubbub.server.context import Context
+from hubbub.server.threads import run_in_thread
+
+if TYPE_CHECKING:
+    from hubbub.server.server import Server
+
+logger = logging.getLogger("hubbub.tools")
+
+Handler = Callable[..., Any]
+
+
+class Tool:
+    """One tool, ready to be registered and run."""
+
+    def __init__(
+        self,
+        function: Handler,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        title: str | None = None,
+        input_schema: Mapping[str, Any] | None = None,
+        output_schema: Mapping[str, Any] | None = None,
+        annotations: ToolAnnotations | None = None,
+        icons: list[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+        plain_code: int | None = None,
+        fails_as_result: bool = False,
+    ) -> None:
+        self.function = function
+        self.name = name or function.__name__
+        check_name(self.name)
+        self.description = description if description is not None else _summary(function)
+        self.plain_code = plain_code
+        """The JSON-RPC code of this tool's failures in the plain dialect."""
+        self.fails_as_result = fails_as_result
+        """Whether a failure is a result even in the plain dialect."""
+        self.arguments = _arguments(function, input_schema)
+        self._output = Output.of(function, skip=(*CONTENT_TYPES, ToolReply))
+        self._entry = ToolEntry(
+            self.name,
+            self.description or UNSET,
+            self.arguments.schema,
+            title if title is not None else UNSET,
+            dict(output_schema) if output_schema is not None else _unset(self._output.schema),
+            annotations if annotations is not None else UNSET,
+            icons if icons is not None else UNSET,
+            meta if meta is not None else UNSET,
+        )
+        self._entries: dict[str, ToolEntry] = {}
+        self._is_async = inspect.iscoroutinefunction(function)
+        injected = self.arguments.injected
+        self._context_name = next((key for key, kind in injected.items() if kind is Context), None)
+        self.asks = {key: ask for key, ask in injected.items() if isinstance(ask, Ask)}
+        """Inputs that the person gives before the function starts."""
+        self.headers = header_parameters(self.arguments.schema)
+        """Which arguments HTTP clients mirror in headers."""
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """The JSON Schema of the arguments."""
+        return self.arguments.schema
+
+    @property
+    def annotations(self) -> ToolAnnotations | None:
+        """The hints that the tool was declared with."""
+        return None if self._entry.annotations is UNSET else self._entry.annotations
+
+    @property
+    def converses(self) -> bool:
+        """Whether a call may ask the caller something before it answers."""
+        return self._context_name is not None or bool(self.asks)
+
+    def entry(self, revision: Revision) -> ToolEntry:
+        """The tool as `tools/list` shows it in this revision."""
+        entry = self._entries.get(revision.version)
+        if entry is None:
+            wrapped = None if self._output.is_object else self._output.wrapped_schema
+            entry = self._entries[revision.version] = shape_tool_entry(self._entry, wrapped, revision)
+            if not revision.is_mcp:
+                entry.title = entry.annotations = entry.icons = entry.meta = UNSET
+        return entry
+
+    async def run(
+        self, raw: Raw, call: Call, server: Server, answers: Mapping[str, Any] | None = None
+    ) -> ToolReply:
+        """Call the function with arguments from raw JSON; `answers` are declared inputs that are already there.
+
+        Raises:
+            ToolFailure: the arguments do not fit, or the function failed.
+        """
+        arguments = self.arguments.decode(raw)
+        if self._context_name is not None:
+            arguments[self._context_name] = Context(call, server)
+        if self.asks:
+            arguments |= answers or await gather_answers(self.asks, Context(call, server))
+        try:
+            if self._is_async:
+                value = await self.function(**arguments)
+            else:
+                value = await run_in_thread(server.threads, self.function, arguments)
+                if inspect.isawaitable(value):
+                    value = await value
+        except HubbubError:
+            raise
+        except Exception as error:
+            logger.warning("tool %s failed", self.name, exc_info=True)
+            raise ToolError(_explain(error)) from error
+        return self._reply(value)
+
+    def _reply(self, value: Any) -> ToolReply:
+        if self._output.schema is None:
+            if isinstance(value, str):
+                return ToolReply(content=[Text(value)])
+            if isinstance(value, ToolReply):
+                return value
+            content = _as_content(value)
+            if content is not None:
+                return ToolReply(content=content)
+        return ToolReply(structured_content=Raw(self._output.encode(value)))
+
+
+def _arguments(function: Handler, schema: Mapping[str, Any] | None) -> Any:
+    if schema is None:
+        return Arguments.of(function, skip=(Context, Ask))
+    from hubbub.protocol.schema_data import DataArguments
+
+    return DataArguments(function, schema, skip=(Context,))
+
+
+def _as_content(value: Any) -> list[Any] | None:
+    """The value as content blocks, or None if it is data."""
+    if value is None:
+        return []
+    if isinstance(value, CONTENT_TYPES):
+        return [value]
+    if isinstance(value, list | tuple) and value and all(isinstance(item, (str, *CONTENT_TYPES)) for item in value):
+        if all(isinstance(item, str) for item in value):
+            return None
+        return [Text(item) if isinstance(item, str) else item for item in value]
+    return None
+
+
+def _explain(error: Exception) -> str:
+    """An exception in a line for the model: its message, or at least its kind."""
+    return redact(str(error)) or type(error).__name__
+
+
+def _summary(function: Handler) -> str:
+    """The docstring without its parameter section, which is in the schema."""
+    text = inspect.getdoc(function) or ""
+    return text.split("\n\nArgs:")[0].split("\n\nParameters\n")[0].split("\n\n:param")[0].strip()
+
+
+def _unset(schema: dict[str, Any] | None) -> Any:
+    return UNSET if schema is None else schema
+
+
