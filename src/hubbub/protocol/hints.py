@@ -172,7 +172,7 @@ def _optional(kind: Any) -> Any:
     bare = kind.__origin__ if typing.get_origin(kind) is Annotated else kind
     if bare is Any or type(None) in union_members(bare):
         return kind
-    return Union[kind, None]
+    return kind | None
 
 
 def _limited(annotation: Any, limits: dict[str, Any]) -> Any:
@@ -182,7 +182,7 @@ def _limited(annotation: Any, limits: dict[str, Any]) -> Any:
     members = union_members(annotation)
     rest = [member for member in members if member is not type(None)]
     if len(rest) == 1 and len(members) == 2:
-        return Union[_with(rest[0], msgspec.Meta(**limits)), None]
+        return _with(rest[0], msgspec.Meta(**limits)) | None
     return _with(annotation, msgspec.Meta(**limits))
 
 
