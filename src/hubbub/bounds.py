@@ -55,3 +55,15 @@ ROUNDS: Final = 1024
 """Suspended exchanges that one server keeps."""
 ROUNDS_OF_ONE_CALL: Final = 32
 """How often one call may come back with another question."""
+
+# -- one schema ----------------------------------------------------------------
+SCHEMA_BYTES: Final = 256 * 1024
+"""A JSON Schema given as data, as compact JSON."""
+SCHEMA_DEPTH: Final = 64
+"""How deep the arrays and objects of such a schema may nest."""
+SCHEMA_BACKTRACKS: Final = 100_000
+"""Steps one `pattern` may go back before the value is refused."""
+PROBLEMS: Final = 5
+"""Problems told about one set of arguments; a model needs no more to try again."""
+PROBLEM_CHARACTERS: Final = 400
+"""One told problem; it may quote what the caller sent."""

@@ -1,0 +1,121 @@
+"""What a function's docstring says about the function and its parameters.
+
+Reads the three forms in common use: Google (`Args:`), NumPy (`Parameters` over
+a dashed line) and reST (`:param name:`). It renders no markup and judges
+nothing: what it does not recognise stays in the description.
+`hubbub.protocol.hints` calls it once for each registered function.
+"""
+
+import inspect
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+_GOOGLE = re.compile(r"(Args|Arguments|Parameters|Params|Returns?|Raises|Yields?):\s*$")
+_NUMPY = re.compile(r"(Parameters|Other Parameters|Returns?|Raises|Yields?)\s*$")
+_DASHES = re.compile(r"-{3,}\s*$")
+_FIELD = re.compile(r":(param|parameter|arg|argument|type|rtype|returns?|raises?)\b([^:]*):\s*(.*)")
+_GOOGLE_ENTRY = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
+_NUMPY_ENTRY = re.compile(r"\*{0,2}(\w+(?:\s*,\s*\w+)*)\s*(?::.*)?$")
+
+_ABOUT_PARAMETERS = frozenset({"Args", "Arguments", "Parameters", "Params", "Other Parameters"})
+_FIELDS_OF_PARAMETERS = frozenset({"param", "parameter", "arg", "argument"})
+
+
+class Docstring(msgspec.Struct, frozen=True):
+    """The text before the first section, and a sentence or more on each parameter."""
+
+    description: str
+    parameters: dict[str, str]
+
+
+def read_docstring(text: str | None) -> Docstring:
+    """Split a docstring into its description and its parameters' descriptions."""
+    lines = inspect.cleandoc(text or "").splitlines()
+    description: list[str] = []
+    entries: list[tuple[str, list[str]]] = []
+    position = 0
+    in_description = True
+    while position < len(lines):
+        end, found = _section(lines, position)
+        if found is None:
+            if in_description:
+                description.append(lines[position])
+        else:
+            in_description = False
+            entries.extend(found)
+        position = end
+    parameters = {name: _joined(words) for name, words in entries if any(words)}
+    return Docstring("\n".join(description).strip(), parameters)
+
+
+def _section(lines: list[str], start: int) -> tuple[int, list[tuple[str, list[str]]] | None]:
+    """The end of the section that starts here and its entries; None when none starts."""
+    line = lines[start]
+    if match := _GOOGLE.match(line):
+        end = _indented_end(lines, start + 1)
+        if end > start + 1:
+            return end, _google(lines[start + 1 : end]) if match[1] in _ABOUT_PARAMETERS else []
+    if (match := _NUMPY.match(line)) and start + 1 < len(lines) and _DASHES.match(lines[start + 1]):
+        end = _numpy_end(lines, start + 2)
+        return end, _numpy(lines[start + 2 : end]) if match[1] in _ABOUT_PARAMETERS else []
+    if match := _FIELD.match(line):
+        end = _indented_end(lines, start + 1)
+        names = match[2].split()
+        if match[1] not in _FIELDS_OF_PARAMETERS or not names:
+            return end, []
+        return end, [(names[-1], [match[3], *lines[start + 1 : end]])]
+    return start + 1, None
+
+
+def _indented_end(lines: list[str], start: int) -> int:
+    end = start
+    while end < len(lines) and (not lines[end].strip() or lines[end][0].isspace()):
+        end += 1
+    return end
+
+
+def _numpy_end(lines: list[str], start: int) -> int:
+    for position in range(start, len(lines) - 1):
+        if _DASHES.match(lines[position + 1]):
+            return position
+    return len(lines)
+
+
+def _google(lines: list[str]) -> list[tuple[str, list[str]]]:
+    entries: list[tuple[str, list[str]]] = []
+    margin = min((_indent(line) for line in lines if line.strip()), default=0)
+    for line in lines:
+        match = _GOOGLE_ENTRY.match(line.strip()) if _indent(line) == margin else None
+        if match:
+            entries.append((match[1], [match[2]]))
+        elif entries:
+            entries[-1][1].append(line)
+    return entries
+
+
+def _numpy(lines: list[str]) -> list[tuple[str, list[str]]]:
+    entries: list[tuple[str, list[str]]] = []
+    for line, words in _numpy_items(lines):
+        match = _NUMPY_ENTRY.match(line)
+        if match:
+            entries.extend((name.strip(), words) for name in match[1].split(","))
+    return entries
+
+
+def _numpy_items(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
+    position = 0
+    while position < len(lines):
+        end = _indented_end(lines, position + 1)
+        if lines[position].strip():
+            yield lines[position], lines[position + 1 : end]
+        position = end
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _joined(words: list[str]) -> str:
+    return " ".join(" ".join(words).split())

@@ -1,0 +1,190 @@
+"""A function's signature, read once: which arguments it takes and of which type.
+
+Turns annotations of every spelling into types that msgspec understands, with
+descriptions, defaults and limits beside them. It builds no schema (that is
+`hubbub.protocol.type_schema`) and calls no function.
+"""
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable, Collection
+from typing import Annotated, Any, NoReturn, Union
+
+import msgspec
+
+from hubbub.errors import DefinitionError
+from hubbub.protocol import foreign
+from hubbub.protocol.docstrings import read_docstring
+
+_STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """One argument that callers may give."""
+
+    name: str
+    type: Any
+    default: Any
+    """`msgspec.NODEFAULT` when callers must give it."""
+    notes: dict[str, Any]
+    """Description and other annotations for its schema."""
+
+
+class Signature(msgspec.Struct, frozen=True):
+    """What callers give, and what the server injects."""
+
+    parameters: tuple[Parameter, ...]
+    injected: dict[str, type]
+
+
+def read_signature(function: Callable[..., Any], skip: Collection[type] = ()) -> Signature:
+    """Read the parameters of a function; those of a type in `skip` are injected.
+
+    Raises:
+        DefinitionError: a parameter cannot be filled from JSON.
+    """
+    try:
+        declared = inspect.signature(function).parameters
+    except (TypeError, ValueError, NameError) as error:
+        raise DefinitionError(f"{name_of(function)}: its signature cannot be read ({error})") from error
+    hints = resolve_hints(function, skip)
+    described = read_docstring(inspect.getdoc(function)).parameters
+    parameters: list[Parameter] = []
+    injected: dict[str, type] = {}
+    for name, parameter in declared.items():
+        annotation = hints.get(name, Any)
+        service = _injected(annotation, skip)
+        if service is not None:
+            injected[name] = service
+            continue
+        _check_kind(function, parameter)
+        try:
+            parameters.append(_parameter(name, annotation, parameter.default, described.get(name)))
+        except (TypeError, ValueError) as error:
+            raise DefinitionError(f"{name_of(function)}: parameter `{name}`: {error}") from error
+    return Signature(tuple(parameters), injected)
+
+
+def resolve_hints(function: Callable[..., Any], skip: Collection[type] = ()) -> dict[str, Any]:
+    """The annotations of a function as types, also when they were written as text."""
+    target = _annotated(function)
+    try:
+        return typing.get_type_hints(target, include_extras=True)
+    except NameError:
+        pass  # Perhaps a name of `skip`, imported for type checkers only.
+    except Exception as error:  # Annotations are code of the user's and may raise anything.
+        _unreadable(function, error)
+    names: dict[str, Any] = {kind.__name__: kind for kind in skip}
+    names.update(getattr(target, "__globals__", {}))
+    names.update(inspect.getclosurevars(target).nonlocals if inspect.isfunction(target) else {})
+    try:
+        return typing.get_type_hints(target, globalns=names, include_extras=True)
+    except Exception as error:
+        _unreadable(function, error)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """A function's name, for messages."""
+    return str(getattr(_annotated(function), "__qualname__", None) or repr(function))
+
+
+def union_members(annotation: Any) -> tuple[Any, ...]:
+    """The members of a union; the annotation itself when it is none."""
+    if typing.get_origin(annotation) in (Union, types.UnionType):
+        return typing.get_args(annotation)
+    return (annotation,)
+
+
+def _unreadable(function: Callable[..., Any], error: Exception) -> NoReturn:
+    raise DefinitionError(
+        f"{name_of(function)}: its type hints cannot be resolved ({error}); "
+        "define the types that they name at the top level of the module"
+    ) from error
+
+
+def _annotated(function: Any) -> Any:
+    """The object that carries the annotations of a callable."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not inspect.isroutine(function) and not isinstance(function, type):
+        function = type(function).__call__
+    function = inspect.unwrap(function)
+    return getattr(function, "__func__", function)
+
+
+def _injected(annotation: Any, skip: Collection[type]) -> type | None:
+    if typing.get_origin(annotation) is Annotated:
+        annotation = annotation.__origin__
+    for member in union_members(annotation):
+        kind = typing.get_origin(member) or member
+        if isinstance(kind, type) and kind in skip:
+            return kind
+    return None
+
+
+def _check_kind(function: Callable[..., Any], parameter: inspect.Parameter) -> None:
+    stars = _STARS.get(parameter.kind)
+    if stars is not None:
+        problem = f"`{stars}{parameter.name}` has no schema; name each argument, or take one `dict`"
+    elif parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+        problem = f"`{parameter.name}` is positional-only; arguments come by name, so remove the `/`"
+    else:
+        return
+    raise DefinitionError(f"{name_of(function)}: parameter {problem}")
+
+
+def _parameter(name: str, annotation: Any, default: Any, described: str | None) -> Parameter:
+    notes: dict[str, Any] = {"description": described} if described else {}
+    if default is inspect.Parameter.empty:
+        default = msgspec.NODEFAULT
+    metadata: tuple[Any, ...] = ()
+    if typing.get_origin(annotation) is Annotated:
+        annotation, metadata = annotation.__origin__, annotation.__metadata__
+    if foreign.is_field(default):
+        metadata = (*metadata, default)
+        default = foreign.field_default(default)
+    for member in union_members(annotation):  # `Annotated[str, "…"] | None`
+        if typing.get_origin(member) is Annotated:
+            notes.update([("description", item) for item in member.__metadata__ if isinstance(item, str)])
+    limits: dict[str, Any] = {}
+    kept: list[msgspec.Meta] = []
+    for item in metadata:
+        if isinstance(item, str):
+            notes["description"] = item
+        elif isinstance(item, msgspec.Meta):
+            kept.append(item)
+            if item.description is not None:
+                notes["description"] = item.description
+        else:
+            limits.update(foreign.constraints_of(item))
+            if foreign.is_field(item):
+                notes.update(foreign.field_annotations(item))
+    kind = _with(_limited(annotation, limits), *kept)
+    if default is None:
+        # `days: int = None` is a common slip; a caller may then send null as well.
+        kind = _optional(kind)
+    return Parameter(name, kind, default, notes)
+
+
+def _optional(kind: Any) -> Any:
+    bare = kind.__origin__ if typing.get_origin(kind) is Annotated else kind
+    if bare is Any or type(None) in union_members(bare):
+        return kind
+    return kind | None
+
+
+def _limited(annotation: Any, limits: dict[str, Any]) -> Any:
+    """Put limits on a type; on the part that is not None when it is optional."""
+    if not limits:
+        return annotation
+    members = union_members(annotation)
+    rest = [member for member in members if member is not type(None)]
+    if len(rest) == 1 and len(members) == 2:
+        return _with(rest[0], msgspec.Meta(**limits)) | None
+    return _with(annotation, msgspec.Meta(**limits))
+
+
+def _with(kind: Any, *metadata: msgspec.Meta) -> Any:
+    return Annotated.__class_getitem__((kind, *metadata)) if metadata else kind  # type: ignore[attr-defined]
