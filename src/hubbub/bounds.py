@@ -53,3 +53,13 @@ ROUNDS: Final = 1024
 """Suspended exchanges that one server keeps."""
 ROUNDS_OF_ONE_CALL: Final = 32
 """How often one call may come back with another question."""
+
+# -- names and addresses -------------------------------------------------------
+MODEL_NAME_CHARACTERS: Final = 64
+"""A tool name as the strictest model providers take it."""
+TOOL_KEY_CHARACTERS: Final = 128
+"""A tool's name on the agent's side, with its server in front."""
+URI_CHARACTERS: Final = 8192
+"""A resource URI, or a template of one."""
+DECODING_ROUNDS: Final = 4
+"""How often a URI value may be percent-encoded over before it is refused."""
