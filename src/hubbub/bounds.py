@@ -67,3 +67,13 @@ PROBLEMS: Final = 5
 """Problems told about one set of arguments; a model needs no more to try again."""
 PROBLEM_CHARACTERS: Final = 400
 """One told problem; it may quote what the caller sent."""
+
+# -- names and addresses -------------------------------------------------------
+MODEL_NAME_CHARACTERS: Final = 64
+"""A tool name as the strictest model providers take it."""
+TOOL_KEY_CHARACTERS: Final = 128
+"""A tool's name on the agent's side, with its server in front."""
+URI_CHARACTERS: Final = 8192
+"""A resource URI, or a template of one."""
+DECODING_ROUNDS: Final = 4
+"""How often a URI value may be percent-encoded over before it is refused."""

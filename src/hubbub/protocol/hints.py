@@ -36,7 +36,8 @@ class Signature(msgspec.Struct, frozen=True):
     """What callers give, and what the server injects."""
 
     parameters: tuple[Parameter, ...]
-    injected: dict[str, type]
+    injected: dict[str, Any]
+    """By name: the type in `skip`, or the mark of such a type, with its `form` filled in."""
 
 
 def read_signature(function: Callable[..., Any], skip: Collection[type] = ()) -> Signature:
@@ -52,7 +53,7 @@ def read_signature(function: Callable[..., Any], skip: Collection[type] = ()) ->
     hints = resolve_hints(function, skip)
     described = read_docstring(inspect.getdoc(function)).parameters
     parameters: list[Parameter] = []
-    injected: dict[str, type] = {}
+    injected: dict[str, Any] = {}
     for name, parameter in declared.items():
         annotation = hints.get(name, Any)
         service = _injected(annotation, skip)
@@ -114,8 +115,12 @@ def _annotated(function: Any) -> Any:
     return getattr(function, "__func__", function)
 
 
-def _injected(annotation: Any, skip: Collection[type]) -> type | None:
+def _injected(annotation: Any, skip: Collection[type]) -> Any:
     if typing.get_origin(annotation) is Annotated:
+        for mark in annotation.__metadata__:
+            if type(mark) in skip:
+                mark.form = annotation.__origin__
+                return mark
         annotation = annotation.__origin__
     for member in union_members(annotation):
         kind = typing.get_origin(member) or member

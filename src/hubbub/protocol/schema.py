@@ -28,7 +28,7 @@ class Arguments:
 
     __slots__ = ("_decode", "injected", "schema")
 
-    def __init__(self, schema: Schema, injected: dict[str, type], decode: Callable[[Any], msgspec.Struct]) -> None:
+    def __init__(self, schema: Schema, injected: dict[str, Any], decode: Callable[[Any], msgspec.Struct]) -> None:
         self.schema = schema
         self.injected = injected
         """Parameters that the server fills, and the type each of them wants."""

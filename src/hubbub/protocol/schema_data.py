@@ -52,7 +52,7 @@ class DataArguments:
 
     __slots__ = ("_validator", "injected")
 
-    def __init__(self, schema: dict[str, Any]) -> None:
+    def __init__(self, schema: dict[str, Any], injected: dict[str, Any] | None = None) -> None:
         """Compile a tool's input schema.
 
         Raises:
@@ -60,7 +60,7 @@ class DataArguments:
         """
         check_input_schema(schema)
         self._validator = SchemaValidator(schema)
-        self.injected: dict[str, type] = {}
+        self.injected = injected or {}
 
     @property
     def schema(self) -> dict[str, Any]:

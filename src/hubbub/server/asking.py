@@ -17,8 +17,8 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from hubbub.errors import InvalidParams, MissingCapability, ToolError
+from hubbub.protocol.forms import decode_form, form_schema
 from hubbub.protocol.model import Call
-from hubbub.protocol.schema import form_schema
 from hubbub.protocol.wire import InputRequired
 
 if TYPE_CHECKING:
@@ -85,10 +85,10 @@ async def gather_answers(asks: Mapping[str, Ask], context: Context) -> dict[str,
 def _accepted(key: str, ask: Ask, raw: Raw) -> Any:
     try:
         answer = msgspec.json.decode(raw, type=_Answer)
-        if answer.action == "accept":
-            return msgspec.json.decode(answer.content, type=ask.form)
     except msgspec.ValidationError as error:
-        raise InvalidParams(f"The answer {key!r} does not fit its form: {error}") from None
+        raise InvalidParams(f"The answer {key!r} is not one: {error}") from None
+    if answer.action == "accept":
+        return decode_form(answer.content, ask.form)
     raise _declined(key, answer.action)
 
 

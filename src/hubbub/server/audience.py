@@ -45,6 +45,11 @@ class Audience:
         if self._closing is not None:
             self._closing.set()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the server runs."""
+        return self._closing is not None and not self._closing.is_set()
+
     async def ended(self) -> None:
         """Wait until the server stops."""
         if self._closing is None:

@@ -15,9 +15,9 @@ from msgspec import UNSET, Raw, UnsetType
 
 from hubbub.errors import InvalidParams, MissingCapability
 from hubbub.protocol.content import Text
+from hubbub.protocol.forms import decode_form, form_schema
 from hubbub.protocol.jsonrpc import NULL
 from hubbub.protocol.model import LOG_LEVELS, NO_META, Call, Caller, Note, RawReply
-from hubbub.protocol.schema import form_schema
 from hubbub.protocol.wire import MessageParams, ProgressParams
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Context:
         answer = await self._ask("elicitation/create", params, _ElicitAnswer, key)
         if answer.action != "accept":
             return Elicited(answer.action)
-        return Elicited("accept", _decode_form(answer.content, form))
+        return Elicited("accept", decode_form(answer.content, form))
 
     async def elicit_schema(self, message: str, schema: dict[str, Any], *, key: str | None = None) -> Elicited[Any]:
         """Like `elicit`, with the form's JSON Schema given as data."""
@@ -224,12 +224,4 @@ class Context:
             return msgspec.json.decode(body, type=answer)
         except msgspec.ValidationError as error:
             raise InvalidParams(f"The answer to {method} is not one: {error}") from None
-
-
-def _decode_form(content: Raw, form: type[T]) -> T:
-    try:
-        return msgspec.json.decode(content, type=form)
-    except msgspec.ValidationError as error:
-        raise InvalidParams(f"The form was not filled in as asked: {error}") from None
-
 

@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from hubbub.errors import HubbubError, InvalidParams, ToolError
 from hubbub.protocol.content import CONTENT_TYPES, Text
+from hubbub.protocol.docstrings import read_docstring
 from hubbub.protocol.model import Call
 from hubbub.protocol.schema import Arguments
 from hubbub.protocol.wire import Icon, PromptArgument, PromptEntry, PromptMessage, PromptReply
@@ -35,7 +36,7 @@ class Prompt:
     ) -> None:
         self.function = function
         self.name = name or function.__name__
-        described = description if description is not None else (inspect.getdoc(function) or "").split("\n\nArgs:")[0]
+        described = description if description is not None else read_docstring(inspect.getdoc(function)).description
         self._arguments = Arguments.of(function, skip=(Context,))
         injected = self._arguments.injected
         self._context_name = next((key for key, kind in injected.items() if kind is Context), None)

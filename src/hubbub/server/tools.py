@@ -15,7 +15,9 @@ from msgspec import UNSET, Raw
 
 from hubbub.errors import HubbubError, ToolError
 from hubbub.protocol.content import CONTENT_TYPES, Text
+from hubbub.protocol.docstrings import read_docstring
 from hubbub.protocol.headers import header_parameters
+from hubbub.protocol.hints import resolve_hints
 from hubbub.protocol.model import Call
 from hubbub.protocol.names import check_name
 from hubbub.protocol.revisions import Revision
@@ -151,7 +153,8 @@ def _arguments(function: Handler, schema: Mapping[str, Any] | None) -> Any:
         return Arguments.of(function, skip=(Context, Ask))
     from hubbub.protocol.schema_data import DataArguments
 
-    return DataArguments(function, schema, skip=(Context,))
+    hints = resolve_hints(function, skip=(Context,))
+    return DataArguments(dict(schema), {key: Context for key, hint in hints.items() if hint is Context})
 
 
 def _as_content(value: Any) -> list[Any] | None:
@@ -174,8 +177,7 @@ def _explain(error: Exception) -> str:
 
 def _summary(function: Handler) -> str:
     """The docstring without its parameter section, which is in the schema."""
-    text = inspect.getdoc(function) or ""
-    return text.split("\n\nArgs:")[0].split("\n\nParameters\n")[0].split("\n\n:param")[0].strip()
+    return read_docstring(inspect.getdoc(function)).description
 
 
 def _unset(schema: dict[str, Any] | None) -> Any:

@@ -1,0 +1,260 @@
+"""Messages out of a byte stream, and back.
+
+Two framings, told apart message by message: JSON on one line, and a block of
+headers with `Content-Length` followed by that many bytes. No JSON text starts
+with a letter and a colon, so a line that does opens a header block.
+
+This module does not read JSON and does no I/O; the stdio transport feeds it. What
+is too large is counted off and never kept, so memory stays near the limit
+whatever arrives, and the messages behind it are still served.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from hubbub import bounds
+from hubbub.errors import InvalidRequest, MessageError, MessageTooLarge, ParseError
+
+_HEADER: Final = re.compile(rb"[A-Za-z][A-Za-z0-9-]*[ \t]*:")
+_LENGTH_AT_END: Final = re.compile(rb"content-length[ \t]*:[ \t]*[0-9]+[ \t]*\Z", re.IGNORECASE)
+_LENGTH_AT_END_BYTES: Final = 64
+# int() of more digits than this is no number of bytes, and past 4300 it raises.
+_LENGTH_DIGITS: Final = 32
+
+_Output = list[bytes | MessageError]
+
+
+def encode_line(message: bytes) -> bytes:
+    """Frame one JSON text as a line.
+
+    Raw line breaks in JSON are only ever space between tokens, so a text that
+    passes through with its own layout may lose them.
+    """
+    if b"\n" in message or b"\r" in message:
+        message = message.replace(b"\n", b" ").replace(b"\r", b" ")
+    return message + b"\n"
+
+
+def encode_frame(message: bytes) -> bytes:
+    """Frame one JSON text with a `Content-Length` header."""
+    return b"Content-Length: %d\r\n\r\n%b" % (len(message), message)
+
+
+class Framer:
+    """Cuts a stream into messages; what cannot be one comes out as an error in its place."""
+
+    __slots__ = (
+        "_block",
+        "_limit",
+        "_line_bound",
+        "_missing",
+        "_pending",
+        "_recovering",
+        "_skipping",
+        "_surplus",
+        "framed",
+    )
+
+    def __init__(self, limit: int = bounds.MESSAGE_BYTES) -> None:
+        self.framed = False
+        """Whether a `Content-Length` was ever seen; answers are framed from then on."""
+        self._limit = limit
+        # A header line may be longer than a small limit, and what a line is shows
+        # only once it is there: wait for whichever is larger, and for its CR.
+        self._line_bound = max(limit, bounds.HEADER_BYTES) + 1
+        self._pending = bytearray()
+        self._block: _HeaderBlock | None = None
+        self._missing = 0  # bytes of the frame's body still to come
+        self._surplus = 0  # bytes of a refused frame still to pass over
+        self._skipping = False  # inside a line that was already refused
+        self._recovering = False  # behind a block that did not say how long its body is
+
+    def feed(self, data: bytes) -> list[bytes | MessageError]:
+        """Take the next bytes; return the messages they complete, in order."""
+        output: _Output = []
+        position = 0
+        if self._pending and not self._missing:
+            position = self._take_line(data, position, output)
+        if self._is_between_messages():
+            position = self._take_plain_lines(data, position, output)
+        size = len(data)
+        while position < size:
+            if self._missing:
+                position = self._take_body(data, position, output)
+            elif self._surplus:
+                position = self._pass_over(data, position)
+            else:
+                position = self._take_line(data, position, output)
+        return output
+
+    def finish(self) -> list[bytes | MessageError]:
+        """Say that the input has ended; return what its last bytes were."""
+        output: _Output = []
+        if self._missing:
+            came = len(self._pending)
+            output.append(ParseError(f"The input ended inside a frame: {came} of {came + self._missing} bytes came"))
+        elif self._pending:
+            self._line(bytes(self._pending), output)
+            if self._missing:
+                output.append(ParseError(f"The input ended inside a frame: 0 of {self._missing} bytes came"))
+        if self._block and not self._block.refused:
+            output.append(ParseError("The input ended inside the header block of a frame"))
+        self._pending.clear()
+        self._block = None
+        self._missing = self._surplus = 0
+        self._skipping = self._recovering = False
+        return output
+
+    def _is_between_messages(self) -> bool:
+        return not (
+            self._pending or self._block or self._missing or self._surplus or self._skipping or self._recovering
+        )
+
+    def _take_plain_lines(self, data: bytes, position: int, output: _Output) -> int:
+        """Take lines in bulk, up to the first that is anything but an object or an array."""
+        lines = data[position:].split(b"\n")
+        lines.pop()  # not ended yet
+        for line in lines:
+            if not line.startswith((b"{", b"[")) or len(line) > self._limit:
+                break
+            output.append(line[:-1] if line.endswith(b"\r") else line)
+            position += len(line) + 1
+        return position
+
+    def _take_line(self, data: bytes, position: int, output: _Output) -> int:
+        end = data.find(b"\n", position)
+        if self._skipping:
+            self._skipping = end < 0
+        elif end < 0:
+            self._hold(data, position, output)
+        elif self._pending:
+            # One byte over the bound is enough to know that it is over.
+            self._pending += data[position : min(end, position + self._line_bound + 1)]
+            line = bytes(self._pending)
+            self._pending.clear()
+            self._line(line, output)
+        else:
+            self._line(data[position:end], output)
+        return len(data) if end < 0 else end + 1
+
+    def _hold(self, data: bytes, position: int, output: _Output) -> None:
+        room = self._line_bound + 1 - len(self._pending)
+        self._pending += data[position : position + room]
+        if len(self._pending) > self._line_bound:
+            # Its start tells what the whole line would have come to.
+            start = bytes(self._pending)
+            self._pending.clear()
+            self._skipping = True
+            self._line(start, output)
+
+    def _line(self, line: bytes, output: _Output) -> None:
+        content = line[:-1] if line.endswith(b"\r") else line
+        if self._block and not content:
+            self._end_block(self._block, output)
+        elif _HEADER.match(content):
+            self._header(content, len(line) + 1, output)
+        else:
+            self._abandon_block(output)
+            self._message_line(content, output)
+
+    def _message_line(self, content: bytes, output: _Output) -> None:
+        if not content or content.isspace():
+            if len(content) > self._limit:
+                output.append(MessageTooLarge("A blank line", self._limit))
+            return
+        if self._recovering:
+            self._recovering = False
+            found = _LENGTH_AT_END.search(content, max(0, len(content) - _LENGTH_AT_END_BYTES))
+            if found and len(content) < self._line_bound:
+                # A body of unknown length, with the next frame on its heels.
+                self._header(found[0], len(found[0]) + 1, output)
+                return
+        if len(content) > self._limit:
+            output.append(MessageTooLarge("A line", self._limit))
+        else:
+            output.append(content)
+
+    def _header(self, content: bytes, size: int, output: _Output) -> None:
+        self._recovering = False
+        if self._block is None:
+            self._block = _HeaderBlock()
+        block = self._block
+        block.add(content, size)
+        self.framed = self.framed or block.mentions > 0
+        if block.size > bounds.HEADER_BYTES and not block.refused:
+            block.refused = True
+            output.append(MessageTooLarge("The header block of a frame", bounds.HEADER_BYTES))
+
+    def _end_block(self, block: _HeaderBlock, output: _Output) -> None:
+        self._block = None
+        length = block.length
+        if not block.refused:
+            problem = block.problem()
+            if problem is None and length is not None and length <= self._limit:
+                self._missing = length
+                if length == 0:
+                    output.append(b"")
+                return
+            output.append(problem or MessageTooLarge("A frame", self._limit))
+        # The length is still good for finding the next message.
+        self._surplus = length or 0
+        self._recovering = length is None
+
+    def _abandon_block(self, output: _Output) -> None:
+        if self._block and not self._block.refused:
+            output.append(InvalidRequest("A header block must end with an empty line before the message"))
+        self._block = None
+
+    def _take_body(self, data: bytes, position: int, output: _Output) -> int:
+        part = data[position : position + self._missing]
+        self._missing -= len(part)
+        if self._missing:
+            self._pending += part
+        elif self._pending:
+            self._pending += part
+            output.append(bytes(self._pending))
+            self._pending.clear()
+        else:
+            output.append(part)
+        return position + len(part)
+
+    def _pass_over(self, data: bytes, position: int) -> int:
+        passed = min(self._surplus, len(data) - position)
+        self._surplus -= passed
+        return position + passed
+
+
+class _HeaderBlock:
+    """What the headers of one frame have said so far."""
+
+    __slots__ = ("length", "mentions", "refused", "size")
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.mentions = 0
+        self.length: int | None = None  # None also when the mentions disagree
+        self.refused = False
+
+    def add(self, line: bytes, size: int) -> None:
+        self.size += size
+        name, _, value = line.partition(b":")
+        if name.rstrip().lower() != b"content-length":
+            return
+        self.mentions += 1
+        length = _length(value.strip())
+        self.length = length if self.mentions == 1 or length == self.length else None
+
+    def problem(self) -> MessageError | None:
+        if not self.mentions:
+            return InvalidRequest("A header block needs a Content-Length: the number of bytes that follow it")
+        if self.mentions > 1:
+            return InvalidRequest("A header block must have only one Content-Length")
+        if self.length is None:
+            return InvalidRequest("Content-Length must be a number of bytes, in digits")
+        return None
+
+
+def _length(value: bytes) -> int | None:
+    return int(value) if value.isdigit() and len(value) <= _LENGTH_DIGITS else None

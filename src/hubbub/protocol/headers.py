@@ -1,0 +1,183 @@
+"""Values in HTTP headers, as the revision 2026-07-28 writes and compares them.
+
+Tool parameters annotated with `x-mcp-header` travel in a header of their own too,
+so that proxies can route without reading bodies. Here is how a value becomes
+header text, which annotations are lawful, and whether headers and arguments agree.
+Which headers a method needs is the ladder's matter.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from hubbub.errors import DefinitionError, HeaderMismatch, InvalidParams
+
+ANNOTATION: Final = "x-mcp-header"
+PARAMETER_PREFIX: Final = "Mcp-Param-"
+
+_BASE64_START: Final = "=?base64?"
+_BASE64_END: Final = "?="
+_PLAIN: Final = re.compile(r"(?! )[ -~]*(?<! )")
+_LITERAL: Final = re.compile(r"[\t -~]*")
+_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_INTEGER: Final = re.compile(r"(-?[0-9]{1,32})(?:\.0{1,32})?")
+_LARGEST_INTEGER: Final = 2**53 - 1
+_TYPES: Final = ("string", "integer", "boolean")
+
+# Where JSON Schema 2020-12 (and its older drafts) keep schemas within schemas.
+_ONE_SCHEMA: Final = frozenset(
+    [
+        "additionalItems",
+        "additionalProperties",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    ]
+)
+_MANY_SCHEMAS: Final = frozenset(("allOf", "anyOf", "items", "oneOf", "prefixItems"))
+_NAMED_SCHEMAS: Final = frozenset(
+    ("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties")
+)
+
+
+def encode_value(value: str | int | bool) -> str:
+    """Write a value as header text, in base64 where plain text would not survive.
+
+    Raises: InvalidParams, if the value has no header form.
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        if abs(value) > _LARGEST_INTEGER:
+            raise InvalidParams("An integer of 2^53 or beyond cannot be sent in a header")
+        return str(value)
+    if _PLAIN.fullmatch(value) and not (value.startswith(_BASE64_START) and value.endswith(_BASE64_END)):
+        return value
+    try:
+        encoded = binascii.b2a_base64(value.encode(), newline=False).decode()
+    except UnicodeEncodeError as error:
+        raise InvalidParams("Text with a lone surrogate cannot be sent in a header") from error
+    return f"{_BASE64_START}{encoded}{_BASE64_END}"
+
+
+def decode_value(text: str) -> str:
+    """Read header text; without both base64 markers it is taken literally.
+
+    Raises: HeaderMismatch, if the base64 is not exactly what encoding gives, or not UTF-8.
+    """
+    text = text.strip(" \t")
+    encoded = text.removeprefix(_BASE64_START).removesuffix(_BASE64_END)
+    if len(text) - len(encoded) != len(_BASE64_START) + len(_BASE64_END):
+        if not _LITERAL.fullmatch(text):
+            raise HeaderMismatch("A header value with anything but visible ASCII must be sent in its base64 form")
+        return text
+    try:
+        decoded = binascii.a2b_base64(encoded, strict_mode=True)
+        if binascii.b2a_base64(decoded, newline=False) != encoded.encode():
+            raise HeaderMismatch("A header value is not canonical base64: its unused bits are not zero")
+        return decoded.decode()
+    except UnicodeError as error:
+        raise HeaderMismatch("A header value in base64 is not UTF-8 text") from error
+    except ValueError as error:
+        raise HeaderMismatch(f"A header value is not valid base64: {error}") from error
+
+
+def header_parameters(schema: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return the header of each annotated parameter, with the path to it in the arguments.
+
+    Raises: DefinitionError, if an annotation breaks a rule.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    taken: set[str] = set()
+    for path, annotated in _annotated(schema, ()):
+        name = _header_name(path, annotated)
+        if name.lower() in taken:
+            raise DefinitionError(f"Two parameters share the {ANNOTATION} {name!r}; case does not tell them apart")
+        taken.add(name.lower())
+        found[PARAMETER_PREFIX + name] = path
+    return found
+
+
+def _annotated(schema: Any, path: tuple[str, ...] | None) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+    """Find annotations; the path is None, and comes out empty, where more than `properties` leads there."""
+    if not isinstance(schema, Mapping):
+        return
+    if ANNOTATION in schema:
+        yield path or (), schema
+    for keyword, inner in schema.items():
+        if keyword == "properties" and isinstance(inner, Mapping):
+            for name, child in inner.items():
+                yield from _annotated(child, None if path is None else (*path, name))
+        elif keyword in _NAMED_SCHEMAS and isinstance(inner, Mapping):
+            for child in inner.values():
+                yield from _annotated(child, None)
+        elif keyword in _MANY_SCHEMAS and isinstance(inner, list):
+            for child in inner:
+                yield from _annotated(child, None)
+        elif keyword in _ONE_SCHEMA:
+            yield from _annotated(inner, None)
+
+
+def _header_name(path: tuple[str, ...], schema: Mapping[str, Any]) -> str:
+    name = schema[ANNOTATION]
+    if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+        raise DefinitionError(
+            f"{ANNOTATION} must be a header token of letters, digits and - _ . and the like: {name!r}"
+        )
+    if not path:
+        raise DefinitionError(f"{ANNOTATION} {name!r} must be on a parameter that only `properties` lead to")
+    if schema.get("type") not in _TYPES:
+        raise DefinitionError(
+            f"{ANNOTATION} {name!r} must be on a parameter of type string, integer or boolean: {'.'.join(path)}"
+        )
+    return name
+
+
+def check_parameters(
+    parameters: Mapping[str, tuple[str, ...]],
+    arguments: Mapping[str, Any],
+    headers: Callable[[str], str | None],
+) -> None:
+    """Compare the headers of a call with its arguments, either of which must not lack what the other has.
+
+    Raises: HeaderMismatch.
+    """
+    for header, path in parameters.items():
+        value, text = _argument(arguments, path), headers(header)
+        if value is None and text is None:
+            continue
+        if text is None:
+            raise HeaderMismatch(f"The header {header} is missing; it must repeat the argument {'.'.join(path)}")
+        if value is None:
+            raise HeaderMismatch(f"The header {header} is there, but the argument {'.'.join(path)} is not")
+        if not _agree(value, decode_value(text)):
+            raise HeaderMismatch(f"The header {header} differs from the argument {'.'.join(path)}")
+
+
+def _argument(arguments: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        if not isinstance(arguments, Mapping):
+            return None
+        arguments = arguments.get(name)
+    return arguments
+
+
+def _agree(value: Any, text: str) -> bool:
+    if isinstance(value, bool):
+        return text == ("true" if value else "false")
+    if isinstance(value, str):
+        return text == value
+    if isinstance(value, int | float):
+        written = _INTEGER.fullmatch(text)
+        return written is not None and int(written[1]) == value
+    return False

@@ -1,0 +1,64 @@
+"""Names of tools: what is allowed, and what model providers accept of them.
+
+A name stays as it is on the wire (`aw.get_state`). `safe_name` is what a listing
+shows when asked to be safe, and `tool_key` what an agent's model sees. Both can
+make one name of two; whoever builds a list asks `collisions` first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from hubbub import bounds
+from hubbub.errors import DefinitionError
+
+_NAME: Final = re.compile(rf"[A-Za-z0-9_./-]{{1,{bounds.NAME_CHARACTERS}}}")
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
+_DIGEST_CHARACTERS: Final = 10
+
+
+def check_name(name: str) -> None:
+    """Refuse a tool name that the specification advises against.
+
+    Raises: DefinitionError.
+    """
+    if not _NAME.fullmatch(name):
+        raise DefinitionError(
+            f"A tool name has 1 to {bounds.NAME_CHARACTERS} letters, digits and _ . / - only, unlike {name[:200]!r}"
+        )
+
+
+def safe_name(name: str, limit: int = bounds.MODEL_NAME_CHARACTERS) -> str:
+    """Map a name to letters, digits, `_` and `-`, within the limit."""
+    return _shorten(_component(name, "tool"), limit)
+
+
+def tool_key(server_id: str, tool: str, limit: int = bounds.TOOL_KEY_CHARACTERS) -> str:
+    """Name a server's tool for an agent: `mcp_<server>__<tool>`, within the limit."""
+    return _shorten(f"mcp_{_component(server_id, 'server')}__{_component(tool, 'tool')}", limit)
+
+
+def collisions(names: Iterable[str], limit: int = bounds.MODEL_NAME_CHARACTERS) -> dict[str, list[str]]:
+    """Return each safe name that several different names would share, with those names."""
+    groups: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        groups.setdefault(safe_name(name, limit), []).append(name)
+    return {safe: originals for safe, originals in groups.items() if len(originals) > 1}
+
+
+def _component(text: str, fallback: str) -> str:
+    return _UNSAFE.sub("_", text.strip()) or fallback
+
+
+def _shorten(name: str, limit: int) -> str:
+    if len(name) <= limit:
+        return name
+    kept = limit - _DIGEST_CHARACTERS - 1
+    if kept < 1:
+        raise DefinitionError(f"A name limit must be at least {_DIGEST_CHARACTERS + 2}, not {limit}")
+    # hashlib loads OpenSSL, and names are almost never this long.
+    from hashlib import sha256
+
+    return f"{name[:kept]}_{sha256(name.encode()).hexdigest()[:_DIGEST_CHARACTERS]}"

@@ -1,0 +1,297 @@
+"""URI templates (RFC 6570), read backwards: which values make this URI?
+
+Resource templates use it to find their parameters in the URI a client asks for.
+The values come from outside and often end up in file names, so a value that could
+leave its place (`..`, a separator, NUL, also when encoded twice) is no match.
+
+Narrower than the RFC where matching would have to guess: no prefix lengths, no two
+variables side by side, every variable non-empty and present, but for those of a
+query, which may be absent and in any order. `{name*}` and `{/name*}` take several
+path segments and give them as one value with slashes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from hubbub import bounds
+from hubbub.errors import DefinitionError, InvalidParams
+from hubbub.protocol.uri_values import decode, encode, is_safe, normal
+
+_PIECE: Final = re.compile(r"\{([^{}]*)\}|([^{}]+)")
+_EXPRESSION: Final = re.compile(r"([+#./;?&]?)([^+#./;?&].*)")
+_NAME: Final = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
+_NO_LITERAL: Final = re.compile(r'[\x00-\x20\x7f"<>\\^`|]')
+_RESERVED: Final = ":/?#[]@!$&'()*+,;="
+# What stands in front of an operator's first variable, and of each next one.
+_SEPARATORS: Final = {"": ("", ","), "+": ("", ","), "#": ("#", ","), ".": (".", "."), "/": ("/", "/")}
+
+
+class _Variable(msgspec.Struct, frozen=True):
+    name: str
+    stops: str
+    """Characters that end the value when they stand unencoded."""
+    keeps: str = ""
+    """Characters that the value may have unencoded when expanded, besides the unreserved."""
+    has_slashes: bool = False
+    has_segments: bool = False
+    may_be_empty: bool = False
+
+    def decode(self, raw: str) -> str | None:
+        value = decode(raw)
+        return value if value is not None and self.accepts(value) else None
+
+    def accepts(self, value: str) -> bool:
+        if not value:
+            return self.may_be_empty
+        if self.has_segments and "" in value.split("/"):
+            return False
+        return is_safe(value, slashes=self.has_slashes)
+
+    def encode(self, value: str) -> str:
+        return encode(value, keep=self.keeps, escape=self.stops)
+
+
+class UriTemplate:
+    """One template; immutable, safe to share.
+
+    Raises: DefinitionError, if the template is not one that can be matched.
+    """
+
+    __slots__ = ("_fixed_query", "_parts", "_query", "template", "variables")
+
+    def __init__(self, template: str) -> None:
+        self.template = template
+        reader = _Reader(template)
+        self._parts = reader.parts
+        self._query = reader.query
+        self._fixed_query = reader.fixed_query
+        self.variables: tuple[str, ...] = tuple(reader.names)
+
+    def __repr__(self) -> str:
+        return f"UriTemplate({self.template!r})"
+
+    def match(self, uri: str) -> dict[str, str] | None:
+        """Return the decoded value of each variable, or None if the URI is not of this template."""
+        plain = normal(uri)
+        if plain is None:
+            return None
+        values: dict[str, str] = {}
+        if self._query is not None:
+            plain, query, fragment = _split(plain)
+            if not self._match_query(query, values):
+                return None
+            plain += fragment
+        ranges = _place(self._parts, plain)
+        if ranges is None:
+            return None
+        for variable, raw in ranges:
+            value = variable.decode(raw)
+            if value is None:
+                return None
+            values[variable.name] = value
+        return {name: values[name] for name in self.variables if name in values}
+
+    def _match_query(self, query: str, values: dict[str, str]) -> bool:
+        pairs = query.split("&") if query else []
+        for fixed in self._fixed_query:
+            if fixed not in pairs:
+                return False
+            pairs.remove(fixed)
+        for pair in pairs:
+            name, _, raw = pair.partition("=")
+            variable = self._query.get(name) if self._query else None
+            value = variable.decode(raw) if variable else None
+            if value is None or name in values:
+                return False
+            values[name] = value
+        return True
+
+    def expand(self, /, **values: str) -> str:
+        """Build the URI that these values match.
+
+        Raises: InvalidParams, if a value is missing, unknown, or would not match.
+        """
+        unknown = values.keys() - set(self.variables)
+        if unknown:
+            raise InvalidParams(f"The URI template {self.template} has no variable {', '.join(sorted(unknown))}")
+        body = "".join(part if isinstance(part, str) else self._encoded(part, values) for part in self._parts)
+        pairs = list(self._fixed_query)
+        for name, variable in (self._query or {}).items():
+            if name in values:
+                pairs.append(f"{name}={self._encoded(variable, values)}")
+        if not pairs:
+            return body
+        # In a template with a query, no value has an unencoded hash sign.
+        path, hash_sign, fragment = body.partition("#")
+        return f"{path}?{'&'.join(pairs)}{hash_sign}{fragment}"
+
+    def _encoded(self, variable: _Variable, values: dict[str, str]) -> str:
+        if variable.name not in values:
+            raise InvalidParams(f"The URI template {self.template} needs a value for {variable.name}")
+        value = values[variable.name]
+        if not variable.accepts(value):
+            raise InvalidParams(f"{value[:200]!r} cannot stand for {variable.name} in {self.template}")
+        return variable.encode(value)
+
+
+def _split(uri: str) -> tuple[str, str, str]:
+    uri, hash_sign, fragment = uri.partition("#")
+    path, _, query = uri.partition("?")
+    return path, query, hash_sign + fragment
+
+
+def _place(parts: list[str | _Variable], uri: str) -> list[tuple[_Variable, str]] | None:
+    """Lay the parts over the URI, each variable taking as much as the ones behind it allow.
+
+    A regular expression would backtrack, to the power of the number of variables.
+    """
+    if parts and isinstance(parts[0], str) and not uri.startswith(parts[0]):
+        return None
+    tables = _reachable(parts, uri)
+    if not tables[0][0]:
+        return None
+    ranges: list[tuple[_Variable, str]] = []
+    position = 0
+    for part, after in zip(parts, tables[1:], strict=True):
+        if isinstance(part, str):
+            position += len(part)
+            continue
+        end = position
+        for candidate in range(position + 1, len(uri) + 1):
+            if uri[candidate - 1] in part.stops:
+                break
+            if after[candidate]:
+                end = candidate
+        ranges.append((part, uri[position:end]))
+        position = end
+    return ranges
+
+
+def _reachable(parts: list[str | _Variable], uri: str) -> list[bytearray]:
+    """For each part, the positions from where it and all behind it can match to the end."""
+    size = len(uri)
+    after = bytearray(size + 1)
+    after[size] = 1
+    tables = [after]
+    for part in reversed(parts):
+        here = bytearray(size + 1)
+        if isinstance(part, str):
+            start = uri.find(part)
+            while start >= 0:
+                here[start] = after[start + len(part)]
+                start = uri.find(part, start + 1)
+        else:
+            for position in range(size - 1, -1, -1):
+                if uri[position] not in part.stops:
+                    here[position] = after[position + 1] or here[position + 1]
+        tables.append(here)
+        after = here
+    tables.reverse()
+    return tables
+
+
+class _Reader:
+    """Reads a template from left to right."""
+
+    def __init__(self, template: str) -> None:
+        self.template = template
+        self.names: list[str] = []
+        self.parts: list[str | _Variable] = []
+        self.query: dict[str, _Variable] | None = None
+        self.fixed_query: list[str] = []
+        if not template or len(template) > bounds.URI_CHARACTERS:
+            raise self._wrong(f"has no text, or more than {bounds.URI_CHARACTERS} characters")
+        # What may stand unencoded in `{+name}` depends on what comes after it.
+        self._has_query = "{?" in template or "{&" in template
+        self._has_fragment = "{#" in template
+        position = 0
+        while position < len(template):
+            piece = _PIECE.match(template, position)
+            if piece is None:
+                raise self._wrong(f"has an unpaired brace at character {position + 1}")
+            position = piece.end()
+            if piece[2] is not None:
+                self._literal(piece[2])
+            else:
+                self._expression(piece[1])
+
+    def _wrong(self, what: str) -> DefinitionError:
+        return DefinitionError(f"The URI template {self.template[:200]!r} {what}")
+
+    def _literal(self, text: str) -> None:
+        literal = normal(text)
+        if literal is None or _NO_LITERAL.search(text):
+            raise self._wrong(f"has characters that no URI has: {text!r}")
+        if self.query is not None:
+            raise self._wrong(f"must not go on after its query, with {text!r}")
+        if self._has_query and "?" in literal:
+            literal, _, query = literal.partition("?")
+            self.query = {}
+            self.fixed_query = query.split("&") if query else []
+        if literal:
+            self._append(literal)
+
+    def _append(self, part: str | _Variable) -> None:
+        last = self.parts[-1] if self.parts else ""
+        if isinstance(part, str) and isinstance(last, str) and self.parts:
+            self.parts[-1] = last + part
+        elif isinstance(part, _Variable) and isinstance(last, _Variable):
+            raise self._wrong(f"has nothing between {last.name} and {part.name}, so they cannot be told apart")
+        else:
+            self.parts.append(part)
+
+    def _expression(self, text: str) -> None:
+        expression = _EXPRESSION.fullmatch(text)
+        if expression is None:
+            raise self._wrong(f"has an expression that is not supported: {{{text}}}")
+        operator, names = expression[1], expression[2].split(",")
+        if operator in ("?", "&"):
+            self._query_variables(operator, names)
+            return
+        if self.query is not None and operator != "#":
+            raise self._wrong(f"must not go on after its query, with {{{text}}}")
+        for index, name in enumerate(names):
+            self._path_variable(operator, name, index, len(names) > 1)
+
+    def _path_variable(self, operator: str, text: str, index: int, is_list: bool) -> None:
+        name = self._declare(text.removesuffix("*"))
+        if text.endswith("*") and (operator not in ("", "/") or is_list):
+            raise self._wrong(f"has an explode modifier where it is not supported: {text}")
+        first, next_ones = (f";{name}=",) * 2 if operator == ";" else _SEPARATORS[operator]
+        separator = next_ones if index else first
+        if separator:
+            self._append(separator)
+        self._append(self._variable(operator, name, is_list, text.endswith("*")))
+
+    def _variable(self, operator: str, name: str, is_list: bool, explodes: bool) -> _Variable:
+        if explodes:
+            return _Variable(name, stops="?#\\", keeps="/", has_slashes=True, has_segments=True)
+        separator = "," if is_list else ""
+        if operator in ("+", "#"):
+            stops = "\\" + separator
+            stops += "?" if self._has_query and operator == "+" else ""
+            stops += "#" if self._has_query or self._has_fragment else ""
+            return _Variable(name, stops=stops, keeps=_RESERVED, has_slashes=True)
+        own = {".": ".", ";": ";"}.get(operator, separator)
+        return _Variable(name, stops="/?#\\" + own)
+
+    def _query_variables(self, operator: str, names: list[str]) -> None:
+        if (operator == "?") == (self.query is not None):
+            raise self._wrong("must begin its query once, with {?…} or a literal ?, and go on with {&…}")
+        if self.query is None:
+            self.query = {}
+        for text in names:
+            name = self._declare(text)
+            self.query[name] = _Variable(name, stops="&#\\", has_slashes=True, may_be_empty=True)
+
+    def _declare(self, name: str) -> str:
+        if not _NAME.fullmatch(name):
+            raise self._wrong(f"has a variable that is not supported: {name!r}")
+        if name in self.names:
+            raise self._wrong(f"has the variable {name} twice")
+        self.names.append(name)
+        return name
