@@ -6,8 +6,10 @@ picks a `Peer`; limits, policies and metrics are functions from `Peer` to `Peer`
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+from hubbub.errors import MessageError
 from hubbub.protocol.model import Call, Note, Reply
 
 
@@ -33,3 +35,33 @@ class Sealer(Protocol):
         Raises:
             ValueError: it was not us, not for this purpose, or too long ago.
         """
+
+
+class Duplex(Protocol):
+    """What a transport with two byte streams feeds: one client's connection."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether no more should be read for now."""
+
+    def receive(self, data: bytes) -> None:
+        """Take one message."""
+
+    def refuse(self, error: MessageError) -> None:
+        """Answer bytes that were no message."""
+
+    def when_ready(self, resume: Callable[[], None]) -> None:
+        """Call back once, when `is_busy` has become false."""
+
+    async def finish(self) -> None:
+        """The client sends nothing more: answer what runs, then end."""
+
+    async def close(self) -> None:
+        """End at once."""
+
+
+class Connect(Protocol):
+    """Makes the connection of a transport that is about to start reading."""
+
+    def __call__(self, send: Callable[[bytes], None], drained: Callable[[], Awaitable[None]]) -> Duplex:
+        """`send` takes one message and never waits; `drained` waits while the client does not read."""

@@ -62,6 +62,7 @@ class Connection:
         self._running: dict[bytes, asyncio.Task[None] | None] = {}
         self._questions = Questions()
         self._loop = asyncio.get_running_loop()
+        self._resume: Callable[[], None] | None = None
         server.audience.add(self)
 
     # -- what comes in ---------------------------------------------------------
@@ -70,6 +71,10 @@ class Connection:
     def is_busy(self) -> bool:
         """Whether no more should be read for now. Calls that wait for the client do not count, or both would wait."""
         return len(self._running) - len(self._questions) >= bounds.IN_FLIGHT
+
+    def when_ready(self, resume: Callable[[], None]) -> None:
+        """Call back once, when more may be read."""
+        self._resume = resume
 
     def receive(self, data: bytes) -> None:
         """Take one message or batch."""
@@ -161,6 +166,9 @@ class Connection:
             response, _ = await answer(self._server, call, self._server.identity)
         finally:
             del self._running[key]
+            if self._resume is not None and not self.is_busy:
+                resume, self._resume = self._resume, None
+                resume()
             # A cancelled call is not answered, but its batch must not wait for it.
             if response or deliver is not self._send:
                 deliver(response)
@@ -186,10 +194,11 @@ class Connection:
 
     async def finish(self, timeout_s: float = bounds.DRAIN_S) -> None:
         """The client sends nothing more: answer what runs, within a bound, then close."""
+        self._server.audience.remove(self)
         self._questions.close()
+        self._server.audience.end_listens(self)
         running = [task for task in self._running.values() if task is not None]
-        listening = not self._server.audience.is_open
-        if running and not listening:
+        if running:
             await asyncio.wait(running, timeout=timeout_s)
         await self.close()
 

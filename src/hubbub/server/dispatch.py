@@ -6,7 +6,6 @@ simply not there. Handlers answer in full; `hubbub.protocol.shape` trims for the
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -225,13 +224,10 @@ class Dispatch:
         note = Note("notifications/subscriptions/acknowledged", {"notifications": accepted, "_meta": listen.tag})
         await call.back.notify(note)
         self.audience.add(listen)
-        relay = asyncio.ensure_future(listen.relay())
         try:
-            await self.audience.ended()
+            await listen.relay()
         finally:
             self.audience.remove(listen)
-            relay.cancel()
-            await asyncio.wait([relay], timeout=bounds.STOP_S)
         return wire.EmptyReply(meta=listen.tag)
 
     def _cacheable(self: Server, reply: Reply) -> Reply:

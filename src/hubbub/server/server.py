@@ -159,11 +159,10 @@ class Server(Dispatch):
         async with AsyncExitStack() as stack:
             for lifespan in self._lifespans:
                 self.state = await stack.enter_async_context(lifespan(self))
-            self.audience.open()
             try:
                 yield
             finally:
-                self.audience.close()
+                self.audience.end_listens()
                 await self.rounds.close()
                 self.threads.close()
 
