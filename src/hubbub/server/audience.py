@@ -90,9 +90,7 @@ class Listen:
 
     def hear(self, note: Note) -> None:
         """Keep the note until the stream takes it."""
-        if note.method not in self._methods and not (
-            note.method == RESOURCE_UPDATED and note.params.uri in self._uris
-        ):
+        if note.method not in self._methods and not (note.method == RESOURCE_UPDATED and note.params.uri in self._uris):
             return
         params = {} if note.params is msgspec.UNSET else msgspec.to_builtins(note.params)
         key = note.method.encode() + msgspec.json.encode({**params, "timestamp": 0})

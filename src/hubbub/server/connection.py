@@ -125,7 +125,8 @@ class Connection:
                 task.cancel()
 
     def _take_request(self, message: Envelope, deliver: Deliver) -> None:
-        assert message.method is not UNSET and message.id is not UNSET
+        assert message.method is not UNSET
+        assert message.id is not UNSET
         identifier, method = message.id, message.method
         raw = EMPTY if message.params is UNSET else message.params
         params, meta = decode_params(method, raw)
@@ -142,8 +143,8 @@ class Connection:
         key = id_key(identifier)
         if key in self._running:
             # With the same id the client could not tell this answer from the other.
-            error = InvalidRequest(f"The id {key.decode()} is still in use by an earlier request")
-            deliver(encode_error(NULL, error_object(error, caller.revision)))
+            doubled = InvalidRequest(f"The id {key.decode()} is still in use by an earlier request")
+            deliver(encode_error(NULL, error_object(doubled, caller.revision)))
             return
         call = Call(id=identifier, method=method, raw=raw, params=params, meta=meta, caller=caller, back=self)
         self._running[key] = None

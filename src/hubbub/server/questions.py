@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from hubbub import bounds
 from hubbub.errors import ConnectionClosed, DeadlineExceeded, Overloaded, RemoteError
@@ -64,7 +64,7 @@ class Questions:
         if answer is None or answer.done():
             return False
         if message.error is not UNSET:
-            answer.set_exception(_remote_error(message))
+            answer.set_exception(_remote_error(message.error))
         elif message.result is not UNSET:
             # The answer outlives the buffer that it arrived in.
             answer.set_result(RawReply(body=message.result.copy()))
@@ -80,9 +80,9 @@ class Questions:
         send(encode_notification("notifications/cancelled", {"requestId": int(key), "reason": reason}))
 
 
-def _remote_error(message: Envelope) -> RemoteError:
+def _remote_error(raw: Raw) -> RemoteError:
     try:
-        error = msgspec.json.decode(message.error, type=ErrorObject)
+        error = msgspec.json.decode(raw, type=ErrorObject)
     except msgspec.DecodeError:
         return RemoteError(-32603, "The client answered with an error that cannot be read")
     return RemoteError(error.code, error.message, None if error.data is UNSET else error.data)
