@@ -220,6 +220,13 @@ def test_a_body_that_quotes_a_header_does_not_start_a_frame():
     assert both_ways(data) == [InvalidRequest, b'{"a":"Content-Length: 5"}', b"[2]"]
 
 
+def test_a_header_in_the_middle_of_an_endless_line_does_not_start_a_frame():
+    late = b"Content-Length: 5"
+    # As much as is looked at before the line is given up, with the header at its very end.
+    start = b"[" * (bounds.HEADER_BYTES + 2 - len(late)) + late
+    assert both_ways(b"Content-Length: x\n\n" + start + b"5]\n[2]\n") == [InvalidRequest, MessageTooLarge, b"[2]"]
+
+
 def test_a_message_in_place_of_the_empty_line_ends_the_headers():
     assert both_ways(b"Content-Length: 3\n[1]\n[2]\n") == [InvalidRequest, b"[1]", b"[2]"]
     assert both_ways(b"Content-Length: 3\n \n[2]\n") == [InvalidRequest, b"[2]"]
