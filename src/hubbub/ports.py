@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from hubbub.errors import MessageError
+from hubbub.protocol.http_headers import HeaderList, Headers
 from hubbub.protocol.model import Call, Note, Reply
 
 
@@ -65,3 +66,48 @@ class Connect(Protocol):
 
     def __call__(self, send: Callable[[bytes], None], drained: Callable[[], Awaitable[None]]) -> Duplex:
         """`send` takes one message and never waits; `drained` waits while the client does not read."""
+
+
+class HttpExchange(Protocol):
+    """One HTTP request and the answer being written to it."""
+
+    method: str
+    path: str
+    query: str
+    scheme: str
+    client: str
+    headers: Headers
+
+    async def body(self) -> bytes:
+        """The request's body.
+
+        Raises:
+            MessageTooLarge: it is larger than we read.
+            DeadlineExceeded: the sender is too slow.
+            ConnectionClosed: the sender has left.
+        """
+
+    async def reply(self, status: int, body: bytes = b"", headers: HeaderList = ()) -> None:
+        """Answer in one piece."""
+
+    async def start_stream(self, headers: HeaderList = ()) -> None:
+        """Start answering with server-sent events."""
+
+    async def write(self, event: bytes) -> None:
+        """Write an encoded event; waits for a slow reader, but not for ever."""
+
+    async def end(self) -> None:
+        """End a stream."""
+
+    def watch(self, *, cancel: bool) -> None:
+        """Notice from now on when the caller leaves, and cancel the running task then if asked to."""
+
+    def unwatch(self) -> None:
+        """The answer is complete: stop noticing."""
+
+
+class Interruptible(Protocol):
+    """A way back that can be taken up again later."""
+
+    async def release(self) -> None:
+        """End the open stream now; the caller comes back for the rest."""

@@ -178,11 +178,14 @@ class Connection:
 
     async def request(self, call: Call) -> Reply:
         """Ask the client something."""
-        return await self._questions.ask(call, self._send)
+        return await self._questions.ask(call, self._send_and_drain)
 
     async def notify(self, note: Note) -> None:
-        """Tell the client something; waits while it does not read."""
-        self._send(encode_notification(note.method, note.params))
+        """Tell the client something; wait while it does not read."""
+        await self._send_and_drain(encode_notification(note.method, note.params))
+
+    async def _send_and_drain(self, message: bytes) -> None:
+        self._send(message)
         await self._drained()
 
     def hear(self, note: Note) -> None:
