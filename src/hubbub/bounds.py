@@ -103,3 +103,5 @@ STORED_EVENT_BYTES: Final = 1024 * 1024
 """Bytes of such events kept of one stream."""
 RETRY_MS: Final = 1000
 """How soon a caller should come back to a stream that was closed."""
+EVENT_ID_CHARACTERS: Final = 64
+"""A `Last-Event-ID`."""
