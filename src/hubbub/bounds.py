@@ -101,6 +101,10 @@ STORED_EVENTS: Final = 256
 """Events kept of one stream for a caller that comes back."""
 STORED_EVENT_BYTES: Final = 1024 * 1024
 """Bytes of such events kept of one stream."""
+STORED_EVENTS_IN_ALL: Final = 50_000
+"""Events kept of all streams of one endpoint."""
+STORED_BYTES_IN_ALL: Final = 64 * 1024 * 1024
+"""Bytes of such events; a caller that comes back later than this allows starts again."""
 RETRY_MS: Final = 1000
 """How soon a caller should come back to a stream that was closed."""
 EVENT_ID_CHARACTERS: Final = 64

@@ -11,6 +11,7 @@
     │   ├── HeaderMismatch          HTTP headers say one thing, the body another
     │   ├── MissingCapability       the client did not declare what this needs
     │   ├── UnsupportedVersion
+    │   ├── MethodNotAllowed        an HTTP method that this revision does not use
     │   ├── SessionRequired         a legacy request outside any session
     │   └── SessionNotFound         the session ended or never was
     ├── NotFound
@@ -105,6 +106,10 @@ class UnsupportedVersion(RequestError):
         super().__init__("Unsupported protocol version")
         self.requested = requested
         self.supported = list(supported)
+
+
+class MethodNotAllowed(RequestError):
+    """GET or DELETE in a revision that only has POST."""
 
 
 class SessionRequired(RequestError):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+import msgspec
+
 HeaderList: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 
@@ -28,3 +30,11 @@ class Headers:
 
     def __contains__(self, name: object) -> bool:
         return name in self._values
+
+
+class Refusal(msgspec.Struct):
+    """Why a request is not let in, and what to do about it."""
+
+    status: int
+    message: str
+    headers: list[tuple[bytes, bytes]] = []
