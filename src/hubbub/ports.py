@@ -10,7 +10,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from hubbub.errors import MessageError
-from hubbub.protocol.model import Call, Note, Reply
+from hubbub.protocol.http_headers import Headers
+from hubbub.protocol.model import Call, Note, Principal, Reply
+from hubbub.protocol.refusal import Refusal
 
 
 class Peer(Protocol):
@@ -65,3 +67,20 @@ class Connect(Protocol):
 
     def __call__(self, send: Callable[[bytes], None], drained: Callable[[], Awaitable[None]]) -> Duplex:
         """`send` takes one message and never waits; `drained` waits while the client does not read."""
+
+
+class Gate(Protocol):
+    """Knows who sends an HTTP request, or why it is not served."""
+
+    async def __call__(self, headers: Headers, client: str | None) -> Principal | Refusal:
+        """The caller, or the refusal to send."""
+
+    def check(self, headers: Headers) -> Refusal | None:
+        """The same without asking who calls, for routes that anybody may ask."""
+
+
+class Quota(Protocol):
+    """Counts requests."""
+
+    def check(self, endpoint: str, caller: str) -> Refusal | None:
+        """Count one request; the refusal to send when it is one too many."""
