@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 from hubbub import bounds
 from hubbub.errors import ConnectionClosed, MessageTooLarge
 from hubbub.ports import Connect
-from hubbub.protocol.http_headers import Headers, Refusal
+from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.model import Principal
+from hubbub.protocol.refusal import Refusal
 from hubbub.transports.http import Receive, Scope, Send
 from hubbub.transports.message_queue import MessageQueue
 

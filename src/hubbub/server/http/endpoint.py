@@ -24,9 +24,10 @@ from hubbub.errors import (
 )
 from hubbub.ports import Figures, Gate, HttpExchange, OldPair, Quotas
 from hubbub.protocol.error_forms import INVALID_REQUEST, error_object, http_status
-from hubbub.protocol.http_headers import Headers, Refusal
+from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.jsonrpc import NULL, ErrorObject, encode_error
 from hubbub.protocol.model import ANONYMOUS, Principal
+from hubbub.protocol.refusal import Refusal
 from hubbub.protocol.revisions import LEGACY, NEWEST_LEGACY, is_modern_version
 from hubbub.server.http.call_stream import ResponseMode
 from hubbub.server.http.cookies import Cookies
@@ -119,7 +120,7 @@ class Endpoint:
         route = methods.get(exchange.method)
         if route is None:
             allowed = ", ".join(methods)
-            return Refusal(405, f"This path takes only {allowed}", [(b"allow", allowed.encode())])
+            return Refusal(405, f"This path takes only {allowed}", ((b"allow", allowed.encode()),))
         return route
 
     # -- about ---------------------------------------------------------------
