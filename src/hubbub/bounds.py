@@ -77,3 +77,7 @@ URI_CHARACTERS: Final = 8192
 """A resource URI, or a template of one."""
 DECODING_ROUNDS: Final = 4
 """How often a URI value may be percent-encoded over before it is refused."""
+
+# -- looking around ------------------------------------------------------------
+CHECK_S: Final = 10.0
+"""One check of `hubbub doctor`."""
