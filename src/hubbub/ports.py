@@ -6,8 +6,11 @@ picks a `Peer`; limits, policies and metrics are functions from `Peer` to `Peer`
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+from hubbub.errors import MessageError
+from hubbub.protocol.http_headers import HeaderList, Headers
 from hubbub.protocol.model import Call, Note, Reply
 
 
@@ -33,3 +36,78 @@ class Sealer(Protocol):
         Raises:
             ValueError: it was not us, not for this purpose, or too long ago.
         """
+
+
+class Duplex(Protocol):
+    """What a transport with two byte streams feeds: one client's connection."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether no more should be read for now."""
+
+    def receive(self, data: bytes) -> None:
+        """Take one message."""
+
+    def refuse(self, error: MessageError) -> None:
+        """Answer bytes that were no message."""
+
+    def when_ready(self, resume: Callable[[], None]) -> None:
+        """Call back once, when `is_busy` has become false."""
+
+    async def finish(self) -> None:
+        """The client sends nothing more: answer what runs, then end."""
+
+    async def close(self) -> None:
+        """End at once."""
+
+
+class Connect(Protocol):
+    """Makes the connection of a transport that is about to start reading."""
+
+    def __call__(self, send: Callable[[bytes], None], drained: Callable[[], Awaitable[None]]) -> Duplex:
+        """`send` takes one message and never waits; `drained` waits while the client does not read."""
+
+
+class HttpExchange(Protocol):
+    """One HTTP request and the answer being written to it."""
+
+    method: str
+    path: str
+    query: str
+    scheme: str
+    client: str
+    headers: Headers
+
+    async def body(self) -> bytes:
+        """The request's body.
+
+        Raises:
+            MessageTooLarge: it is larger than we read.
+            DeadlineExceeded: the sender is too slow.
+            ConnectionClosed: the sender has left.
+        """
+
+    async def reply(self, status: int, body: bytes = b"", headers: HeaderList = ()) -> None:
+        """Answer in one piece."""
+
+    async def start_stream(self, headers: HeaderList = ()) -> None:
+        """Start answering with server-sent events."""
+
+    async def write(self, event: bytes) -> None:
+        """Write an encoded event; waits for a slow reader, but not for ever."""
+
+    async def end(self) -> None:
+        """End a stream."""
+
+    def watch(self, *, cancel: bool) -> None:
+        """Notice from now on when the caller leaves, and cancel the running task then if asked to."""
+
+    def unwatch(self) -> None:
+        """The answer is complete: stop noticing."""
+
+
+class Interruptible(Protocol):
+    """A way back that can be taken up again later."""
+
+    async def release(self) -> None:
+        """End the open stream now; the caller comes back for the rest."""

@@ -28,7 +28,7 @@ def serve(flags: Mapping[str, Any]) -> int:
 
     from hubbub.app import serve_stdio
 
-    return serve_stdio(server, settings)
+    return serve_stdio(server, limit=settings.max_message_bytes)
 
 
 def stdio_until_http_exists(settings: ServeSettings) -> ServeSettings:

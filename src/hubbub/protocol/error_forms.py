@@ -38,6 +38,15 @@ def _everywhere(code: int, status: int = 200, data: Callable[[Any], Any] | None 
     return Form(code, code, code, status, data)
 
 
+def _failure_data(error: errors.ToolFailure) -> dict[str, Any] | None:
+    data: dict[str, Any] = {}
+    if error.code is not None:
+        data["code"] = error.code
+    if error.data is not None:
+        data["data"] = error.data
+    return data or None
+
+
 FORMS: dict[type[errors.HubbubError], Form] = {
     errors.HubbubError: _everywhere(INTERNAL_ERROR),
     errors.ParseError: _everywhere(PARSE_ERROR, 400),
@@ -67,8 +76,8 @@ FORMS: dict[type[errors.HubbubError], Form] = {
     ),
     errors.PromptNotFound: _everywhere(INVALID_PARAMS, 200, lambda error: {"promptName": error.name}),
     errors.ResourceNotFound: Form(INVALID_PARAMS, -32002, -32001, 200, lambda error: {"uri": error.uri}),
-    errors.ToolFailure: _everywhere(-32002, 200, lambda error: _failure_data(error)),
-    errors.ArgumentsInvalid: _everywhere(-32003, 200, lambda error: _failure_data(error)),
+    errors.ToolFailure: _everywhere(-32002, 200, _failure_data),
+    errors.ArgumentsInvalid: _everywhere(-32003, 200, _failure_data),
     errors.Overloaded: _everywhere(INTERNAL_ERROR, 503, lambda error: {"reason": "overloaded", "limit": error.limit}),
 }
 
@@ -100,12 +109,3 @@ def failure_reply(error: errors.ToolFailure, tool: str) -> ToolReply:
     details: dict[str, Any] = {"type": error.kind, "message": error.message, "tool": tool}
     details |= _failure_data(error) or {}
     return ToolReply(structured_content={"ok": False, "error": details}, is_error=True)
-
-
-def _failure_data(error: errors.ToolFailure) -> dict[str, Any] | None:
-    data: dict[str, Any] = {}
-    if error.code is not None:
-        data["code"] = error.code
-    if error.data is not None:
-        data["data"] = error.data
-    return data or None

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from hubbub import bounds
+from hubbub.ports import Peer
 from hubbub.protocol.model import Call, Note
 from hubbub.protocol.params import ListenFilter
 
@@ -34,27 +35,12 @@ class Audience:
 
     def __init__(self) -> None:
         self._listeners: dict[Listener, None] = {}
-        self._closing: asyncio.Event | None = None
 
-    def open(self) -> None:
-        """The server runs: listens stay open from now on."""
-        self._closing = asyncio.Event()
-
-    def close(self) -> None:
-        """The server stops: open listens end with an answer."""
-        if self._closing is not None:
-            self._closing.set()
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the server runs."""
-        return self._closing is not None and not self._closing.is_set()
-
-    async def ended(self) -> None:
-        """Wait until the server stops."""
-        if self._closing is None:
-            self._closing = asyncio.Event()
-        await self._closing.wait()
+    def end_listens(self, back: Peer | None = None) -> None:
+        """Answer open listens, all of them or those of one connection."""
+        for listener in list(self._listeners):
+            if isinstance(listener, Listen) and (back is None or listener.back is back):
+                listener.end()
 
     def add(self, listener: Listener) -> None:
         """Start telling this listener."""
@@ -90,6 +76,12 @@ class Listen:
         self._uris = set(wanted.resource_subscriptions)
         self._waiting: dict[bytes, Note] = {}
         self._arrived = asyncio.Event()
+        self._ended = False
+
+    @property
+    def back(self) -> Peer:
+        """Where the notes go."""
+        return self._call.back
 
     @property
     def tag(self) -> dict[str, Any]:
@@ -98,9 +90,7 @@ class Listen:
 
     def hear(self, note: Note) -> None:
         """Keep the note until the stream takes it."""
-        if note.method not in self._methods and not (
-            note.method == RESOURCE_UPDATED and note.params.uri in self._uris
-        ):
+        if note.method not in self._methods and not (note.method == RESOURCE_UPDATED and note.params.uri in self._uris):
             return
         params = {} if note.params is msgspec.UNSET else msgspec.to_builtins(note.params)
         key = note.method.encode() + msgspec.json.encode({**params, "timestamp": 0})
@@ -110,11 +100,20 @@ class Listen:
             del self._waiting[next(iter(self._waiting))]
         self._arrived.set()
 
+    def end(self) -> None:
+        """Let the stream end with an answer."""
+        self._ended = True
+        self._arrived.set()
+
     async def relay(self) -> None:
-        """Pass notes on until cancelled."""
+        """Pass notes on until the end."""
         while True:
-            await self._arrived.wait()
-            self._arrived.clear()
             while self._waiting:
                 note = self._waiting.pop(next(iter(self._waiting)))
-                await self._call.back.notify(note)
+                await self.back.notify(note)
+            if self._ended:
+                break
+            self._arrived.clear()
+            await self._arrived.wait()
+        reason = {"requestId": self._call.id, "reason": "the server ends this subscription", "_meta": self.tag}
+        await self.back.notify(Note("notifications/cancelled", reason))

@@ -62,6 +62,7 @@ class Connection:
         self._running: dict[bytes, asyncio.Task[None] | None] = {}
         self._questions = Questions()
         self._loop = asyncio.get_running_loop()
+        self._resume: Callable[[], None] | None = None
         server.audience.add(self)
 
     # -- what comes in ---------------------------------------------------------
@@ -70,6 +71,10 @@ class Connection:
     def is_busy(self) -> bool:
         """Whether no more should be read for now. Calls that wait for the client do not count, or both would wait."""
         return len(self._running) - len(self._questions) >= bounds.IN_FLIGHT
+
+    def when_ready(self, resume: Callable[[], None]) -> None:
+        """Call back once, when more may be read."""
+        self._resume = resume
 
     def receive(self, data: bytes) -> None:
         """Take one message or batch."""
@@ -120,7 +125,8 @@ class Connection:
                 task.cancel()
 
     def _take_request(self, message: Envelope, deliver: Deliver) -> None:
-        assert message.method is not UNSET and message.id is not UNSET
+        assert message.method is not UNSET
+        assert message.id is not UNSET
         identifier, method = message.id, message.method
         raw = EMPTY if message.params is UNSET else message.params
         params, meta = decode_params(method, raw)
@@ -137,8 +143,8 @@ class Connection:
         key = id_key(identifier)
         if key in self._running:
             # With the same id the client could not tell this answer from the other.
-            error = InvalidRequest(f"The id {key.decode()} is still in use by an earlier request")
-            deliver(encode_error(NULL, error_object(error, caller.revision)))
+            doubled = InvalidRequest(f"The id {key.decode()} is still in use by an earlier request")
+            deliver(encode_error(NULL, error_object(doubled, caller.revision)))
             return
         call = Call(id=identifier, method=method, raw=raw, params=params, meta=meta, caller=caller, back=self)
         self._running[key] = None
@@ -161,6 +167,9 @@ class Connection:
             response, _ = await answer(self._server, call, self._server.identity)
         finally:
             del self._running[key]
+            if self._resume is not None and not self.is_busy:
+                resume, self._resume = self._resume, None
+                resume()
             # A cancelled call is not answered, but its batch must not wait for it.
             if response or deliver is not self._send:
                 deliver(response)
@@ -169,11 +178,14 @@ class Connection:
 
     async def request(self, call: Call) -> Reply:
         """Ask the client something."""
-        return await self._questions.ask(call, self._send)
+        return await self._questions.ask(call, self._send_and_drain)
 
     async def notify(self, note: Note) -> None:
-        """Tell the client something; waits while it does not read."""
-        self._send(encode_notification(note.method, note.params))
+        """Tell the client something; wait while it does not read."""
+        await self._send_and_drain(encode_notification(note.method, note.params))
+
+    async def _send_and_drain(self, message: bytes) -> None:
+        self._send(message)
         await self._drained()
 
     def hear(self, note: Note) -> None:
@@ -186,10 +198,11 @@ class Connection:
 
     async def finish(self, timeout_s: float = bounds.DRAIN_S) -> None:
         """The client sends nothing more: answer what runs, within a bound, then close."""
+        self._server.audience.remove(self)
         self._questions.close()
+        self._server.audience.end_listens(self)
         running = [task for task in self._running.values() if task is not None]
-        listening = not self._server.audience.is_open
-        if running and not listening:
+        if running:
             await asyncio.wait(running, timeout=timeout_s)
         await self.close()
 

@@ -217,11 +217,11 @@ class Context:
     async def _ask(self, method: str, params: dict[str, Any], answer: type[T], key: str | None) -> T:
         raw = Raw(msgspec.json.encode(params))
         name = Raw(msgspec.json.encode(key)) if key is not None else NULL
-        question = Call(id=name, method=method, raw=raw, params=None, meta=NO_META, caller=self.caller, back=self.call.back)
-        reply = await self.call.back.request(question)
+        back, caller = self.call.back, self.caller
+        question = Call(id=name, method=method, raw=raw, params=None, meta=NO_META, caller=caller, back=back)
+        reply = await back.request(question)
         body = reply.body if isinstance(reply, RawReply) else Raw(msgspec.json.encode(reply))
         try:
             return msgspec.json.decode(body, type=answer)
         except msgspec.ValidationError as error:
             raise InvalidParams(f"The answer to {method} is not one: {error}") from None
-

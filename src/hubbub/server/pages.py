@@ -35,9 +35,7 @@ def page(
     return shown, sealer.seal(f"cursor {purpose}", [start + size, name_of(shown[-1])])
 
 
-def _position(
-    items: Sequence[T], cursor: str, name_of: Callable[[T], str], sealer: Sealer, purpose: str
-) -> int:
+def _position(items: Sequence[T], cursor: str, name_of: Callable[[T], str], sealer: Sealer, purpose: str) -> int:
     try:
         position, last = sealer.open(f"cursor {purpose}", cursor)
     except ValueError:

@@ -87,9 +87,7 @@ class ResourceFunction:
     def template_entry(self) -> TemplateEntry:
         """The entry of `resources/templates/list`."""
         entry = self.entry
-        return TemplateEntry(
-            self.uri, entry.name, entry.description, entry.mime_type, entry.title, entry.annotations
-        )
+        return TemplateEntry(self.uri, entry.name, entry.description, entry.mime_type, entry.title, entry.annotations)
 
     @property
     def converses(self) -> bool:

@@ -91,9 +91,7 @@ class Rounds:
         reply = await round_.next(call)
         if isinstance(reply, InputRequired):
             handle = _Handle(round_.id, round_.turn, call.caller.principal.name, _digest(call))
-            reply.request_state = self._sealer.seal(
-                _PURPOSE, msgspec.to_builtins(handle), lifetime_s=self._answer_s
-            )
+            reply.request_state = self._sealer.seal(_PURPOSE, msgspec.to_builtins(handle), lifetime_s=self._answer_s)
         return reply
 
     def _forget(self, round_: Round) -> None:

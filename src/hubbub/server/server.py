@@ -17,16 +17,16 @@ from typing import Any, TypeVar, overload
 
 from msgspec import UNSET
 
-from hubbub.errors import DefinitionError
+from hubbub.errors import DefinitionError, InvalidParams
 from hubbub.ports import Sealer
-from hubbub.protocol.model import Implementation, Note
+from hubbub.protocol.model import Call, Implementation, Note, Reply
 from hubbub.protocol.shape import identity_meta
 from hubbub.protocol.wire import UpdatedParams
 from hubbub.security.sealed import Sealer as KeyedSealer
 from hubbub.server.audience import PROMPTS_CHANGED, RESOURCE_UPDATED, RESOURCES_CHANGED, TOOLS_CHANGED, Audience
 from hubbub.server.completion import Completions, Suggest
-from hubbub.server.dispatch import Dispatch
 from hubbub.server.events import Events, ToolChange
+from hubbub.server.methods import METHODS, call_by_name
 from hubbub.server.prompts import Prompt
 from hubbub.server.registry import ToolRegistry
 from hubbub.server.resources import ResourceFunction, ResourceProvider, Resources
@@ -47,7 +47,7 @@ class CacheHint:
         self.scope = "public" if public else "private"
 
 
-class Server(Dispatch):
+class Server:
     """A set of tools, resources and prompts under one name."""
 
     def __init__(
@@ -90,14 +90,14 @@ class Server(Dispatch):
     @overload
     def tool(self, function: F, /) -> F: ...
     @overload
-    def tool(self, **options: Any) -> Callable[[F], F]: ...
+    def tool(self, function: None = None, /, **options: Any) -> Callable[[F], F]: ...
     def tool(self, function: Any = None, /, **options: Any) -> Any:
         """Register a function as a tool; the options are those of `Tool`."""
         return _decorate(function, lambda target: self.tools.register(Tool(target, **options)))
 
     def resource(self, uri: str, **options: Any) -> Callable[[F], F]:
         """Register a function for a URI or a URI template; the options are those of `ResourceFunction`."""
-        return _decorate(None, lambda target: self.resources.add(ResourceFunction(target, uri, **options)))
+        return _decorator(lambda target: self.resources.add(ResourceFunction(target, uri, **options)))
 
     def add_resources(self, provider: ResourceProvider) -> None:
         """Serve everything that a provider lists."""
@@ -106,7 +106,7 @@ class Server(Dispatch):
     @overload
     def prompt(self, function: F, /) -> F: ...
     @overload
-    def prompt(self, **options: Any) -> Callable[[F], F]: ...
+    def prompt(self, function: None = None, /, **options: Any) -> Callable[[F], F]: ...
     def prompt(self, function: Any = None, /, **options: Any) -> Any:
         """Register a function as a prompt; the options are those of `Prompt`."""
 
@@ -126,7 +126,7 @@ class Server(Dispatch):
 
     def completion(self, reference: str, argument: str) -> Callable[[Suggest], Suggest]:
         """Let a function suggest values for an argument of the prompt or URI template `reference`."""
-        return _decorate(None, lambda target: self.completions.add(reference, argument, target))
+        return _decorator(lambda target: self.completions.add(reference, argument, target))
 
     def lifespan(self, lifespan: Lifespan) -> Lifespan:
         """Add a context manager that is open while the server runs."""
@@ -140,6 +140,20 @@ class Server(Dispatch):
             raise DefinitionError(f"there is no profile {profile!r}; known: {known}")
         self.view = self.profiles[profile]
         self.audience.publish(Note(TOOLS_CHANGED))
+
+    # -- answering -----------------------------------------------------------
+
+    async def request(self, call: Call) -> Reply:
+        """Answer one call in its caller's revision."""
+        method = METHODS[call.caller.revision.era].get(call.method)
+        if method is None:
+            return await call_by_name(self, call)
+        if isinstance(call.params, InvalidParams):
+            raise call.params
+        return await method(self, call)
+
+    async def notify(self, note: Note) -> None:
+        """Client notifications that concern the whole server: none does today."""
 
     # -- telling -------------------------------------------------------------
 
@@ -159,20 +173,23 @@ class Server(Dispatch):
         async with AsyncExitStack() as stack:
             for lifespan in self._lifespans:
                 self.state = await stack.enter_async_context(lifespan(self))
-            self.audience.open()
             try:
                 yield
             finally:
-                self.audience.close()
+                self.audience.end_listens()
                 await self.rounds.close()
                 self.threads.close()
 
 
-def _decorate(function: Any, register: Callable[[Any], object]) -> Any:
-    def decorate(target: Any) -> Any:
+def _decorator(register: Callable[[Any], object]) -> Callable[[F], F]:
+    def decorate(target: F) -> F:
         register(target)
         return target
 
+    return decorate
+
+
+def _decorate(function: Any, register: Callable[[Any], object]) -> Any:
+    """For decorators that work with and without options."""
+    decorate = _decorator(register)
     return decorate if function is None else decorate(function)
-
-

@@ -22,6 +22,7 @@ from hubbub.protocol.model import Call
 from hubbub.protocol.names import check_name
 from hubbub.protocol.revisions import Revision
 from hubbub.protocol.schema import Arguments, Output
+from hubbub.protocol.schema_data import DataArguments
 from hubbub.protocol.shape import shape_tool_entry
 from hubbub.protocol.wire import Icon, ToolAnnotations, ToolEntry, ToolReply
 from hubbub.security.redact import redact
@@ -63,7 +64,7 @@ class Tool:
         """The JSON-RPC code of this tool's failures in the plain dialect."""
         self.fails_as_result = fails_as_result
         """Whether a failure is a result even in the plain dialect."""
-        self.arguments = _arguments(function, input_schema)
+        self.arguments: Arguments | DataArguments = _arguments(function, input_schema)
         self._output = Output.of(function, skip=(*CONTENT_TYPES, ToolReply))
         self._entry = ToolEntry(
             self.name,
@@ -109,9 +110,7 @@ class Tool:
                 entry.title = entry.annotations = entry.icons = entry.meta = UNSET
         return entry
 
-    async def run(
-        self, raw: Raw, call: Call, server: Server, answers: Mapping[str, Any] | None = None
-    ) -> ToolReply:
+    async def run(self, raw: Raw, call: Call, server: Server, answers: Mapping[str, Any] | None = None) -> ToolReply:
         """Call the function with arguments from raw JSON; `answers` are declared inputs that are already there.
 
         Raises:
@@ -148,11 +147,9 @@ class Tool:
         return ToolReply(structured_content=Raw(self._output.encode(value)))
 
 
-def _arguments(function: Handler, schema: Mapping[str, Any] | None) -> Any:
+def _arguments(function: Handler, schema: Mapping[str, Any] | None) -> Arguments | DataArguments:
     if schema is None:
         return Arguments.of(function, skip=(Context, Ask))
-    from hubbub.protocol.schema_data import DataArguments
-
     hints = resolve_hints(function, skip=(Context,))
     return DataArguments(dict(schema), {key: Context for key, hint in hints.items() if hint is Context})
 
@@ -182,5 +179,3 @@ def _summary(function: Handler) -> str:
 
 def _unset(schema: dict[str, Any] | None) -> Any:
     return UNSET if schema is None else schema
-
-

@@ -1,0 +1,45 @@
+# `make run` and `make test` are all a newcomer needs; both do their own set-up.
+
+WORKERS ?= auto
+ARGS ?=
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup run test check format bench lock clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## make .venv and everything the tests need
+	@scripts/setup test
+
+# Nothing here may write to stdout: on stdio it belongs to the protocol.
+run: ## serve every pack that can run; more flags in ARGS="..."
+	@scripts/setup run
+	@echo "Serving on stdio. Let your client start:  $(CURDIR)/$(BIN)/hubbub serve --transport stdio" >&2
+	@exec $(BIN)/hubbub serve $(ARGS)
+
+test: check ## check, then every test in parallel; pytest flags in ARGS="..."
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -rs $(ARGS)
+
+check: setup ## style, types, the layer rule
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: setup ## mend what style can mend by itself
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: setup ## compare with our peers, side by side
+	bench/run $(ARGS)
+
+lock: ## write the lock files anew; ARGS=--upgrade for newer versions
+	scripts/lock $(ARGS)
+
+clean: ## remove all that set-up, checks and tests have made
+	rm -rf .venv .node .judges .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf tests/judges/node_modules
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Bytes in and out: stdio, HTTP, WebSocket, memory. Knows framing, nothing of calls."""

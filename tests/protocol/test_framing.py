@@ -1,0 +1,413 @@
+import time
+import tracemalloc
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from hubbub import bounds
+from hubbub.errors import InvalidRequest, MessageError, MessageTooLarge, ParseError
+from hubbub.protocol.framing import Framer, encode_frame, encode_line
+
+LIMIT = 64
+
+
+def run(*chunks: bytes, limit: int = LIMIT) -> list[object]:
+    """Feed the chunks, finish, and show errors by their class."""
+    framer = Framer(limit)
+    output: list[bytes | MessageError] = []
+    for chunk in chunks:
+        output += framer.feed(chunk)
+    output += framer.finish()
+    return [item if isinstance(item, bytes) else type(item) for item in output]
+
+
+def one_by_one(data: bytes) -> list[bytes]:
+    return [data[index : index + 1] for index in range(len(data))]
+
+
+def both_ways(data: bytes, limit: int = LIMIT) -> list[object]:
+    """Run whole and byte by byte, which must not differ."""
+    whole = run(data, limit=limit)
+    assert run(*one_by_one(data), limit=limit) == whole
+    return whole
+
+
+# -- lines ---------------------------------------------------------------------
+
+
+def test_lines_end_with_lf_or_crlf():
+    assert both_ways(b'{"a":1}\n[2]\r\n{"c":3}\n') == [b'{"a":1}', b"[2]", b'{"c":3}']
+
+
+def test_blank_lines_are_skipped():
+    assert both_ways(b'\n\r\n  \t\r\n{"a":1}\n\n\n{"b":2}\n\n') == [b'{"a":1}', b'{"b":2}']
+
+
+def test_a_line_that_is_no_json_is_left_to_the_decoder():
+    assert both_ways(b'null\n"Content-Length: 3"\n 1\nhello\n') == [b"null", b'"Content-Length: 3"', b" 1", b"hello"]
+
+
+def test_only_one_carriage_return_belongs_to_the_line_end():
+    assert both_ways(b"[1]\r\r\n") == [b"[1]\r"]
+
+
+def test_a_message_comes_as_soon_as_its_line_ends():
+    framer = Framer()
+    assert framer.feed(b'{"a"') == []
+    assert framer.feed(b':1}\n{"b":') == [b'{"a":1}']
+    assert framer.feed(b"2}\n") == [b'{"b":2}']
+    assert framer.finish() == []
+
+
+def test_the_last_line_needs_no_line_end():
+    assert both_ways(b'{"a":1}\n{"b":2}') == [b'{"a":1}', b'{"b":2}']
+    assert both_ways(b'{"a":1}\r') == [b'{"a":1}']
+    assert both_ways(b'{"a":1}\n  ') == [b'{"a":1}']
+
+
+def test_nothing_in_gives_nothing_out():
+    assert both_ways(b"") == []
+    assert Framer().feed(b"") == []
+
+
+def test_a_line_of_exactly_the_limit_is_served():
+    line = b"[" + b"1" * (LIMIT - 2) + b"]"
+    assert both_ways(line + b"\n" + line + b"\r\n" + line) == [line, line, line]
+
+
+def test_a_line_over_the_limit_is_one_error_and_the_next_is_served():
+    line = b"[" + b"1" * (LIMIT - 1) + b"]"
+    assert both_ways(line + b"\r\n[2]\n") == [MessageTooLarge, b"[2]"]
+    assert both_ways(b" " * (LIMIT + 1) + b"\n[2]\n") == [MessageTooLarge, b"[2]"]
+
+
+def test_a_carriage_return_at_the_limit_does_not_end_the_line():
+    limit = bounds.HEADER_BYTES + 10
+    assert both_ways(b"[" * limit + b"\r\n", limit) == [b"[" * limit]
+    assert both_ways(b"[" * limit + b"\r]\n", limit) == [MessageTooLarge]
+
+
+@pytest.mark.parametrize("start", [b"{", b" ", b"x"])
+def test_an_endless_line_is_one_error_in_bounded_memory(start):
+    framer = Framer(LIMIT)
+    chunk = start * 65536
+    output = []
+    tracemalloc.start()
+    try:
+        for _ in range(200):
+            output += framer.feed(chunk)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [type(item) for item in output] == [MessageTooLarge]
+    assert peak < 10 * bounds.HEADER_BYTES
+    assert framer.feed(b"\n[2]\n") == [b"[2]"]
+
+
+def test_an_endless_line_that_just_ends_is_still_one_error():
+    assert run(b"[" * 100_000) == [MessageTooLarge]
+    assert run(b"[" * 100_000, b"[" * 100_000) == [MessageTooLarge]
+
+
+def test_the_error_for_a_line_names_the_limit():
+    [error] = Framer(LIMIT).feed(b"[" * (LIMIT + 1) + b"\n")
+    assert isinstance(error, MessageTooLarge)
+    assert error.limit == LIMIT
+
+
+# -- frames --------------------------------------------------------------------
+
+
+def test_a_frame_is_exactly_its_bytes():
+    assert both_ways(b'Content-Length: 8\r\n\r\n{"a":\n1}') == [b'{"a":\n1}']
+
+
+def test_header_names_have_any_case_and_lines_end_either_way():
+    assert both_ways(b"content-length:2\n\n[]CONTENT-LENGTH : 3 \r\n\r\n[1]") == [b"[]", b"[1]"]
+
+
+def test_other_headers_are_ignored():
+    data = b"Content-Type: application/json; charset=utf-8\r\nContent-Length: 2\r\nX-Trace: a:b\r\n\r\n{}"
+    assert both_ways(data) == [b"{}"]
+
+
+def test_framings_may_be_mixed_with_line_breaks_between():
+    data = b"[1]\n" + encode_frame(b"[2]") + encode_frame(b"[3]") + b"\r\n\r\n[4]\r\n" + encode_frame(b"[5]") + b"[6]\n"
+    assert both_ways(data) == [b"[1]", b"[2]", b"[3]", b"[4]", b"[5]", b"[6]"]
+
+
+def test_an_empty_frame_is_an_empty_message():
+    assert both_ways(b"Content-Length: 0\r\n\r\n[1]\n") == [b"", b"[1]"]
+
+
+def test_headers_may_be_longer_than_a_small_limit():
+    assert both_ways(b"Content-Length: 2\r\n\r\n{}", limit=3) == [b"{}"]
+
+
+def test_framed_input_is_remembered():
+    framer = Framer()
+    framer.feed(b"[1]\n")
+    assert not framer.framed
+    framer.feed(encode_frame(b"[2]"))
+    assert framer.framed
+    framer.feed(b"[3]\n")
+    assert framer.framed
+
+
+def test_headers_without_a_length_are_not_framed_input():
+    framer = Framer()
+    framer.feed(b"Warning: this is a log line\n[1]\n")
+    assert not framer.framed
+
+
+def test_a_too_large_frame_is_skipped_whole():
+    body = b'{"x":"\n[1]\n' + b"y" * LIMIT + b'"}'
+    assert both_ways(encode_frame(body) + encode_frame(b"[2]") + b"[3]\n") == [MessageTooLarge, b"[2]", b"[3]"]
+
+
+def test_a_frame_of_exactly_the_limit_is_served():
+    body = b"[" + b"1" * (LIMIT - 2) + b"]"
+    assert both_ways(encode_frame(body) + encode_frame(body + b" ")) == [body, MessageTooLarge]
+
+
+def test_a_too_large_frame_is_reported_before_its_bytes_come():
+    framer = Framer(LIMIT)
+    assert [type(item) for item in framer.feed(b"Content-Length: 1000\r\n\r\n")] == [MessageTooLarge]
+    assert framer.framed
+    assert framer.feed(b"x" * 999) == []
+    assert framer.feed(b"x[1]\n") == [b"[1]"]
+
+
+def test_a_gigantic_frame_is_counted_off_and_not_kept():
+    framer = Framer()
+    assert [type(item) for item in framer.feed(b"Content-Length: 1%b\r\n\r\n" % (b"0" * 30))] == [MessageTooLarge]
+    chunk = b"x" * 65536
+    tracemalloc.start()
+    try:
+        for _ in range(200):
+            assert framer.feed(chunk) == []
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 65536
+    assert framer.finish() == []
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"Content-Length: -2",
+        b"Content-Length: +2",
+        b"Content-Length: two",
+        b"Content-Length: 2.0",
+        b"Content-Length: 0x2",
+        b"Content-Length: 2_0",
+        b"Content-Length:",
+        b"Content-Length: \xb2",
+        b"Content-Length: " + b"9" * 5000,
+        b"Content-Type: application/json",
+        b"Content-Length: 2\r\nContent-Length: 3",
+    ],
+)
+def test_a_frame_without_a_usable_length_is_one_error_and_the_next_is_served(header):
+    assert both_ways(header + b"\r\n\r\n[1]\n[2]\n") == [InvalidRequest, b"[1]", b"[2]"]
+    assert both_ways(header + b"\r\n\r\n[1]" + encode_frame(b"[2]") + b"[3]\n") == [InvalidRequest, b"[2]", b"[3]"]
+
+
+def test_equal_lengths_given_twice_are_an_error_that_skips_the_body():
+    data = b"Content-Length: 4\r\nContent-Length: 4\r\n\r\n[\n1]" + encode_frame(b"[2]")
+    assert both_ways(data) == [InvalidRequest, b"[2]"]
+
+
+def test_a_body_that_quotes_a_header_does_not_start_a_frame():
+    data = b'Content-Length: x\r\n\r\n{"a":"Content-Length: 5"}\n[2]\n'
+    assert both_ways(data) == [InvalidRequest, b'{"a":"Content-Length: 5"}', b"[2]"]
+
+
+def test_a_header_in_the_middle_of_an_endless_line_does_not_start_a_frame():
+    late = b"Content-Length: 5"
+    # As much as is looked at before the line is given up, with the header at its very end.
+    start = b"[" * (bounds.HEADER_BYTES + 2 - len(late)) + late
+    assert both_ways(b"Content-Length: x\n\n" + start + b"5]\n[2]\n") == [InvalidRequest, MessageTooLarge, b"[2]"]
+
+
+def test_a_message_in_place_of_the_empty_line_ends_the_headers():
+    assert both_ways(b"Content-Length: 3\n[1]\n[2]\n") == [InvalidRequest, b"[1]", b"[2]"]
+    assert both_ways(b"Content-Length: 3\n \n[2]\n") == [InvalidRequest, b"[2]"]
+    too_long = b"[" * (LIMIT + 1)
+    assert both_ways(b"Content-Length: 3\n" + too_long + b"\n[2]\n") == [InvalidRequest, MessageTooLarge, b"[2]"]
+
+
+def test_a_log_line_with_a_colon_costs_one_error_only():
+    assert both_ways(b"Listening on: port 3\n[1]\n") == [b"Listening on: port 3", b"[1]"]
+    assert both_ways(b"Warning: low battery\n[1]\n") == [InvalidRequest, b"[1]"]
+
+
+def test_too_many_headers_are_one_error_and_the_body_is_skipped():
+    headers = b"X-Filler: 0123456789\r\n" * (bounds.HEADER_BYTES // 20)
+    data = headers + b"Content-Length: 3\r\n\r\n[1]" + encode_frame(b"[2]")
+    assert both_ways(data) == [MessageTooLarge, b"[2]"]
+    assert both_ways(headers + b"\r\n[3]\n") == [MessageTooLarge, b"[3]"]
+
+
+def test_too_many_headers_are_reported_before_they_end():
+    framer = Framer()
+    output = []
+    for _ in range(10_000):
+        output += framer.feed(b"X-Filler: 0123456789\r\n")
+    assert [type(item) for item in output] == [MessageTooLarge]
+    assert framer.finish() == []
+
+
+@pytest.mark.parametrize("limit", [LIMIT, 10 * bounds.HEADER_BYTES])
+def test_an_endless_header_is_one_error_in_bounded_memory(limit):
+    header = b"X-Filler: " + b"0" * 100 * bounds.HEADER_BYTES
+    assert run(header, limit=limit) == [MessageTooLarge]
+    assert run(header, header, b"\r\n\r\n[1]\n", limit=limit) == [MessageTooLarge, b"[1]"]
+    assert run(header + b"\r\nContent-Length: 3\r\n\r\n[1][2]\n", limit=limit) == [MessageTooLarge, b"[2]"]
+
+
+def test_a_header_block_of_the_bound_is_served():
+    rest = b"Content-Length: 2\r\n"
+    filler = b"X-Filler: " + b"0" * (bounds.HEADER_BYTES - len(rest) - 12) + b"\r\n"
+    assert len(filler + rest) == bounds.HEADER_BYTES
+    assert both_ways(filler + rest + b"\r\n{}") == [b"{}"]
+    assert both_ways(b"X" + filler + rest + b"\r\n{}") == [MessageTooLarge]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"Content-Length: 5\r\n\r\n[1",
+        b"Content-Length: 5\r\n\r\n",
+        b"Content-Length: 5\r\n\r",
+        b"Content-Length: 5\r\n",
+        b"Content-Length: 5",
+        b"Content-Length:",
+    ],
+)
+def test_input_that_ends_inside_a_frame_is_an_error(data):
+    assert both_ways(data) == [ParseError]
+
+
+def test_an_incomplete_frame_says_how_much_of_it_came():
+    framer = Framer()
+    framer.feed(b"Content-Length: 5\r\n\r\n[1")
+    [error] = framer.finish()
+    assert "2 of 5" in str(error)
+
+
+def test_a_framer_can_be_used_again_after_the_end():
+    framer = Framer()
+    framer.feed(b"Content-Length: 5\r\n\r\n[1")
+    framer.finish()
+    assert framer.feed(b"[2]\n") == [b"[2]"]
+
+
+# -- any input -----------------------------------------------------------------
+
+json_texts = st.one_of(
+    st.integers().map(lambda number: b"[%d]" % number),
+    st.text(st.characters(codec="utf-8", exclude_characters='\n\r"\\'), max_size=20).map(
+        lambda text: b'{"text":"%b"}' % text.encode()
+    ),
+)
+framed_messages = st.lists(
+    st.tuples(json_texts, st.sampled_from(["lf", "crlf", "blank", "frame", "typed"])), max_size=8
+)
+cuts = st.lists(st.integers(0, 1000), max_size=12)
+
+
+def framed(message: bytes, how: str) -> bytes:
+    match how:
+        case "lf":
+            return encode_line(message)
+        case "crlf":
+            return message + b"\r\n"
+        case "blank":
+            return b"\r\n \n" + message + b"\n"
+        case "frame":
+            return encode_frame(message)
+        case _:
+            return b"content-type: text/plain\ncontent-length: %d\n\n%b" % (len(message), message)
+
+
+def cut(data: bytes, positions: list[int]) -> list[bytes]:
+    edges = [0, *sorted(min(position, len(data)) for position in positions), len(data)]
+    return [data[start:end] for start, end in pairwise(edges)]
+
+
+@given(framed_messages, cuts)
+def test_any_split_of_any_messages_gives_the_same_messages(messages, positions):
+    data = b"".join(framed(message, how) for message, how in messages)
+    assert run(*cut(data, positions), limit=10_000) == [message for message, _ in messages]
+
+
+small = [
+    b"\n",
+    b"\r",
+    b"\r\n",
+    b"[1]",
+    b"{",
+    b"Content-Length: ",
+    b"content-length:",
+    b"3",
+    b"70",
+    b"X-Y: z",
+    b"-",
+    b" ",
+]
+large = [b"x" * (LIMIT + 1), b"h:" + b"0" * bounds.HEADER_BYTES, b"[" * (bounds.HEADER_BYTES + 2)]
+fragments = st.sampled_from(small + large)
+
+
+@given(st.lists(st.one_of(fragments, fragments, st.binary(max_size=5)), max_size=20).map(b"".join), cuts)
+@example(b"h:" + b"0" * bounds.HEADER_BYTES + b"\r", [bounds.HEADER_BYTES + 1])
+def test_any_split_of_any_garbage_gives_the_same_outcome(data, positions):
+    whole = run(data)
+    assert run(*cut(data, positions)) == whole
+    assert all(len(item) <= LIMIT for item in whole if isinstance(item, bytes))
+
+
+# -- the other way -------------------------------------------------------------
+
+
+def test_a_line_keeps_no_line_breaks_of_its_own():
+    assert encode_line(b'{\r\n "a": 1\n}') == b'{   "a": 1 }\n'
+    assert encode_line(b"[1]") == b"[1]\n"
+
+
+def test_a_frame_counts_bytes():
+    assert encode_frame('["é"]'.encode()) == b'Content-Length: 6\r\n\r\n["\xc3\xa9"]'
+
+
+# -- cost ----------------------------------------------------------------------
+
+
+def cost_of_bytes(size: int) -> float:
+    framer = Framer(2 * size)
+    data = one_by_one(b"[" * size)
+    start = time.process_time()
+    for byte in data:
+        framer.feed(byte)
+    assert framer.feed(b"\n") == [b"[" * size]
+    return time.process_time() - start
+
+
+def test_a_line_that_comes_byte_by_byte_costs_the_same_per_byte_however_long():
+    # Quadratic work would make 16 times the bytes cost 256 times as much.
+    small = min(cost_of_bytes(20_000) for _ in range(3))
+    assert cost_of_bytes(320_000) < 64 * small
+
+
+def test_many_small_frames_in_one_chunk_cost_the_same_per_frame():
+    def cost(count: int) -> float:
+        data = (encode_line(b"[]") + encode_frame(b"{}")) * count
+        start = time.process_time()
+        assert len(Framer().feed(data)) == 2 * count
+        return time.process_time() - start
+
+    small = min(cost(1_000) for _ in range(3))
+    assert cost(16_000) < 64 * small
