@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from hubbub import __version__
 from hubbub.assembly.checking import refuse_foreign_flags
 from hubbub.assembly.entries import choose_packs, find_packs
@@ -14,6 +16,10 @@ from hubbub.server.server import Server
 from hubbub.settings import ServeSettings, Sources, read_settings
 
 NO_SOURCES = Sources()
+
+
+class NoSettings(msgspec.Struct, frozen=True):
+    """Of a pack that has nothing to set."""
 
 
 def assemble(settings: ServeSettings, sources: Sources = NO_SOURCES) -> Server:
@@ -43,6 +49,8 @@ def settings_for(pack: Pack, sources: Sources) -> Any:
 
     Raises: SettingsError.
     """
+    section = ("packs", pack.name)
     if pack.settings is None:
+        read_settings(NoSettings, sources, section)
         return None
-    return read_settings(pack.settings, sources, ("packs", pack.name))
+    return read_settings(pack.settings, sources, section)

@@ -29,7 +29,7 @@ def run_command(arguments: list[str]) -> int:
         return WRONG_USAGE
     except click.ClickException as error:
         path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx is not None else "hubbub"
-        say(f"{error.format_message().rstrip('.')}; see `{path} --help`")
+        say(f"{error.format_message().rstrip('.')} (see `{path} --help`)")
         return error.exit_code
     except click.Abort:
         return WRONG_USAGE

@@ -99,7 +99,8 @@ def settings_of(kind: type[msgspec.Struct]) -> tuple[Setting, ...]:
 
 
 def _read(field: msgspec.structs.FieldInfo) -> Setting:
-    kind, metas = field.type, ()
+    kind = field.type
+    metas: tuple[msgspec.Meta, ...] = ()
     if get_origin(kind) is Annotated:
         kind, *found = get_args(kind)
         metas = tuple(meta for meta in found if isinstance(meta, msgspec.Meta))

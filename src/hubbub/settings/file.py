@@ -1,7 +1,9 @@
 """`hubbub.toml`, read as a tree, able to say on which line something stands."""
 
 import re
+import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -56,9 +58,6 @@ def read_file(path: str) -> SettingsFile:
     Raises:
         SettingsError: it cannot be read, or is not TOML.
     """
-    import tomllib  # Most servers have no file.
-    from pathlib import Path
-
     try:
         text = Path(path).read_text(encoding="utf-8")
         return SettingsFile(path, text, tomllib.loads(text))

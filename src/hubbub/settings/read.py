@@ -1,5 +1,6 @@
 """Fill a settings struct from the sources, and refuse what does not belong there."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -12,6 +13,8 @@ from hubbub.settings.secret import Secret
 from hubbub.settings.sources import PACKS, PREFIX, Given, Sources, variables_of
 
 S = TypeVar("S", bound=msgspec.Struct)
+_RULE = re.compile(r"^Expected `\w+` ")
+"""How msgspec begins to say which bound a value breaks."""
 
 
 def read_settings(kind: type[S], sources: Sources, section: Sequence[str] = ()) -> S:
@@ -105,7 +108,7 @@ def _expected(setting: Setting, value: Any, problem: str) -> str:
         wanted = {int: "a whole number", bool: "true or false", float: "a number", str: "text"}.get(setting.members[0])
         if wanted is not None:
             return f"must be {wanted}, not {shown!r}"
-    return f"does not fit, {shown!r}: {problem[:1].lower()}{problem[1:]}"
+    return f"must be {_RULE.sub('', problem)}, not {shown!r}"
 
 
 def _missing(setting: Setting, section: tuple[str, ...]) -> SettingsError:

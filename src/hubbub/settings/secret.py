@@ -1,6 +1,5 @@
 """A secret that does not show itself in logs, tracebacks, JSON or pickles."""
 
-from hmac import compare_digest
 from typing import Final, NoReturn
 
 _HIDDEN: Final = "********"
@@ -31,7 +30,7 @@ class Secret:
         return bool(self._text)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and compare_digest(self._text.encode(), other._text.encode())
+        return isinstance(other, Secret) and self._text == other._text
 
     def __hash__(self) -> int:
         return hash((Secret, self._text))

@@ -1,11 +1,13 @@
 """What can be set about `hubbub serve`. Each field says here, and only here, what it means."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
 from hubbub import bounds
 from hubbub.settings.fields import setting
+
+HostAndPort: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^.+:[0-9]{1,5}$")]
 
 
 class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,8 +23,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     host: Annotated[str, setting("Address to listen on.", flag="--host", form="HOST", min_length=1)] = "127.0.0.1"
     port: Annotated[int, setting("Port to listen on; 0 takes a free one.", flag="--port", ge=0, le=65535)] = 3000
     http_addr: Annotated[
-        str | None,
-        setting("Both in one; wins over the two.", flag="--http-addr", form="HOST:PORT", pattern=r"^.+:[0-9]{1,5}$"),
+        HostAndPort | None, setting("Both in one; wins over the two.", flag="--http-addr", form="HOST:PORT")
     ] = None
     packs: Annotated[tuple[str, ...], setting("A pack to serve; may be repeated.", flag="--pack", form="NAME")] = (
         msgspec.field(default=(), name="pack")

@@ -4,15 +4,19 @@ Says what is given and where it was found, as it was written; what it must be is
 `hubbub.settings.read`.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from hubbub.errors import SettingsError
 from hubbub.settings.fields import Setting
-from hubbub.settings.file import SettingsFile, read_file
+
+if TYPE_CHECKING:
+    from hubbub.settings.file import SettingsFile
 
 PREFIX: Final = "HUBBUB_"
 PACKS: Final = "packs"
@@ -83,7 +87,11 @@ def gather(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -
     path = flags.get("--config") or environ.get(f"{PREFIX}CONFIG")
     if not path and os.access(_DEFAULT_FILE, os.F_OK):
         path = _DEFAULT_FILE
-    return Sources(flags, environ, read_file(path) if path else None)
+    if not path:
+        return Sources(flags, environ)
+    from hubbub.settings.file import read_file  # Most servers have no file.
+
+    return Sources(flags, environ, read_file(path))
 
 
 def _upper(name: str) -> str:
