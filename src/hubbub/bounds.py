@@ -78,7 +78,6 @@ URI_CHARACTERS: Final = 8192
 DECODING_ROUNDS: Final = 4
 """How often a URI value may be percent-encoded over before it is refused."""
 
-<<<<<<< HEAD
 # -- HTTP ----------------------------------------------------------------------
 BODY_S: Final = 30.0
 """How long the body of a request may take to arrive."""
@@ -110,7 +109,7 @@ RETRY_MS: Final = 1000
 """How soon a caller should come back to a stream that was closed."""
 EVENT_ID_CHARACTERS: Final = 64
 """A `Last-Event-ID`."""
-=======
+
 # -- the edge ------------------------------------------------------------------
 EDGE_NAMES: Final = 256
 """Allowed `Host` and `Origin` values kept as already read, each."""
@@ -140,4 +139,8 @@ QUOTA_CALLERS: Final = 10_000
 """Callers that are counted at once, over all endpoints."""
 REQUESTED_HEADERS: Final = 64
 """`Mcp-Param-*` headers that one CORS preflight may ask for."""
->>>>>>> gate
+
+
+# -- looking around ------------------------------------------------------------
+CHECK_S: Final = 10.0
+"""One check of `hubbub doctor`."""

@@ -10,15 +10,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from hubbub.errors import MessageError
-<<<<<<< HEAD
 from hubbub.protocol.http_headers import HeaderList, Headers
 from hubbub.protocol.model import Call, Note, Principal, Reply
 from hubbub.protocol.refusal import Refusal
-=======
-from hubbub.protocol.http_headers import Headers
-from hubbub.protocol.model import Call, Note, Principal, Reply
-from hubbub.protocol.refusal import Refusal
->>>>>>> gate
 
 
 class Peer(Protocol):
@@ -75,7 +69,6 @@ class Connect(Protocol):
         """`send` takes one message and never waits; `drained` waits while the client does not read."""
 
 
-<<<<<<< HEAD
 class HttpExchange(Protocol):
     """One HTTP request and the answer being written to it."""
 
@@ -152,20 +145,3 @@ class OldPair(Protocol):
 
     async def post(self, exchange: HttpExchange, principal: Principal) -> None:
         """`POST /messages`"""
-=======
-class Gate(Protocol):
-    """Knows who sends an HTTP request, or why it is not served."""
-
-    async def __call__(self, headers: Headers, client: str | None) -> Principal | Refusal:
-        """The caller, or the refusal to send."""
-
-    def check(self, headers: Headers) -> Refusal | None:
-        """The same without asking who calls, for routes that anybody may ask."""
-
-
-class Quota(Protocol):
-    """Counts requests."""
-
-    def check(self, endpoint: str, caller: str) -> Refusal | None:
-        """Count one request; the refusal to send when it is one too many."""
->>>>>>> gate

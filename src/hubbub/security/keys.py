@@ -71,7 +71,7 @@ class KeyRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
         if moment is None:
             return float("inf")
         if not isinstance(moment, datetime):
-            moment = datetime(moment.year, moment.month, moment.day)  # noqa: DTZ001
+            moment = datetime(moment.year, moment.month, moment.day)
         return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
 
 
@@ -84,9 +84,7 @@ def digest(key: str) -> str:
     return "sha256:" + hashlib.sha256(key.encode()).hexdigest()
 
 
-def generate_key(
-    name: str, *, scopes: Iterable[str] = (), expires: datetime | None = None
-) -> tuple[str, KeyRecord]:
+def generate_key(name: str, *, scopes: Iterable[str] = (), expires: datetime | None = None) -> tuple[str, KeyRecord]:
     """A new key, to be shown once, and the record to keep.
 
     Raises: SettingsError, if the name or a scope cannot be kept.
@@ -106,7 +104,9 @@ def append_record(path: Path, record: KeyRecord) -> None:
     """
     if path.exists():
         if any(other.name == record.name for other in read_records(path)):
-            raise SettingsError(f"{path}: there is a key named {record.name!r}; take it out first or choose another name")
+            raise SettingsError(
+                f"{path}: there is a key named {record.name!r}; take it out first or choose another name"
+            )
     lines = ["[[key]]", f'id = "{record.id}"', f'name = "{record.name}"', f'hash = "{record.hash}"']
     if record.scopes:
         lines.append("scopes = [" + ", ".join(f'"{scope}"' for scope in record.scopes) + "]")
