@@ -101,13 +101,13 @@ SESSION_IDLE_S: Final = 1800.0
 """How long a legacy session is kept after it was last used."""
 STREAMS: Final = 5000
 """Streams that one endpoint holds open."""
-STREAMS_OF_ONE_SESSION: Final = 32
+STREAMS_OF_ONE_SESSION: Final = 16
 """Streams of one legacy session, open or waiting to be resumed."""
 STORED_EVENTS: Final = 256
 """Events kept of one stream for a caller that comes back."""
 STORED_EVENT_BYTES: Final = 1024 * 1024
 """Bytes of such events kept of one stream."""
-STORED_EVENTS_IN_ALL: Final = 50_000
+STORED_EVENTS_IN_ALL: Final = 10_000
 """Events kept of all streams of one endpoint."""
 STORED_BYTES_IN_ALL: Final = 64 * 1024 * 1024
 """Bytes of such events; a caller that comes back later than this allows starts again."""

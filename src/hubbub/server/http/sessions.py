@@ -87,7 +87,7 @@ class Session:
         self._streams[stream.id] = stream
         finished = [key for key, known in self._streams.items() if known.finished]
         while len(self._streams) > bounds.STREAMS_OF_ONE_SESSION and finished:
-            del self._streams[finished.pop(0)]
+            self._streams.pop(finished.pop(0)).discard()
         if len(self._streams) > bounds.STREAMS_OF_ONE_SESSION:
             del self._streams[stream.id]
             raise Overloaded("streams in this session", bounds.STREAMS_OF_ONE_SESSION)
