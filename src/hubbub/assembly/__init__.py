@@ -1,22 +1,7 @@
 """Putting a server together: the user's program, or packs, or both, with their settings.
 
-Like `hubbub.app` it knows every part; that one runs what this one builds. The command
-line calls both.
+`assemble.assemble` does it, with `targets` for programs, `entries` for the packs that are
+installed, `installing` to put packs on a server, and `checking` for settings that belong to
+nobody. Like `hubbub.app` it knows every part; that one runs what this one builds. The
+command line calls both.
 """
-
-from hubbub.assembly.assemble import assemble, settings_for
-from hubbub.assembly.checking import check_sources
-from hubbub.assembly.entries import PackEntry, find_packs
-from hubbub.assembly.installing import Installed, install_pack
-from hubbub.assembly.targets import load_target
-
-__all__ = [
-    "Installed",
-    "PackEntry",
-    "assemble",
-    "check_sources",
-    "find_packs",
-    "install_pack",
-    "load_target",
-    "settings_for",
-]

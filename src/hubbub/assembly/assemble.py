@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from hubbub import __version__
 from hubbub.assembly.checking import refuse_foreign_flags
-from hubbub.assembly.entries import choose_packs, find_packs
-from hubbub.assembly.installing import Installed, install_pack, use_profile
 from hubbub.assembly.targets import load_target
-from hubbub.server.pack import Pack
+from hubbub.errors import SettingsError
 from hubbub.server.server import Server
-from hubbub.settings import ServeSettings, Sources, read_settings
+from hubbub.settings.read import read_settings
+from hubbub.settings.serve import ServeSettings
+from hubbub.settings.sources import PACKS, Sources
+
+if TYPE_CHECKING:
+    from hubbub.server.pack import Pack
 
 NO_SOURCES = Sources()
-
-
-class NoSettings(msgspec.Struct, frozen=True):
-    """Of a pack that has nothing to set."""
 
 
 def assemble(settings: ServeSettings, sources: Sources = NO_SOURCES) -> Server:
@@ -30,14 +26,25 @@ def assemble(settings: ServeSettings, sources: Sources = NO_SOURCES) -> Server:
         PackUnavailable: a pack that was asked for cannot run.
         TargetFailed: the target raised while it was loaded.
     """
+    if settings.target is None or settings.packs or settings.tool_profile is not None:
+        return _combine(settings, sources)
+    refuse_foreign_flags(sources, ())
+    return load_target(settings.target)
+
+
+def _combine(settings: ServeSettings, sources: Sources) -> Server:
+    from hubbub import __version__
+    from hubbub.assembly.entries import choose_packs, find_packs  # A program on its own needs none of these.
+    from hubbub.assembly.installing import Installed, install_pack, use_profile
+
+    packs = choose_packs(settings.packs, find_packs()) if settings.packs or settings.target is None else []
+    refuse_foreign_flags(sources, packs)
     parts: list[Installed] = []
-    if settings.target is not None:
+    if settings.target is None:
+        server = Server("hubbub", version=__version__)
+    else:
         server = load_target(settings.target)
         parts.append(Installed("target", tuple(server.tools.names()), dict(server.profiles)))
-    else:
-        server = Server("hubbub", version=__version__)
-    packs = choose_packs(settings.packs, find_packs()) if settings.target is None or settings.packs else []
-    refuse_foreign_flags(sources, packs)
     parts += [install_pack(server, pack, settings_for(pack, sources)) for pack in packs]
     if settings.tool_profile is not None:
         use_profile(server, settings.tool_profile, parts)
@@ -49,8 +56,11 @@ def settings_for(pack: Pack, sources: Sources) -> Any:
 
     Raises: SettingsError.
     """
-    section = ("packs", pack.name)
-    if pack.settings is None:
-        read_settings(NoSettings, sources, section)
-        return None
-    return read_settings(pack.settings, sources, section)
+    section = (PACKS, pack.name)
+    if pack.settings is not None:
+        return read_settings(pack.settings, sources, section)
+    file = sources.file
+    for key in file.table(section) if file is not None else ():
+        assert file is not None
+        raise SettingsError(f"{file.place((*section, key))} is not a setting; the pack {pack.name!r} has none")
+    return None

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from hubbub.assembly.entries import PackEntry, find_packs
 from hubbub.errors import HubbubError, SettingsError
-from hubbub.server.pack import Pack
-from hubbub.settings import ServeSettings, Sources, known_variables, nearest, refuse_unknown_variables
 from hubbub.settings.fields import settings_of
+from hubbub.settings.nearest import nearest
+from hubbub.settings.read import known_variables, refuse_unknown_variables
+from hubbub.settings.serve import ServeSettings
+from hubbub.settings.sources import PACKS, PREFIX, Sources
+
+if TYPE_CHECKING:
+    from hubbub.assembly.entries import PackEntry
+    from hubbub.server.pack import Pack
 
 
 def check_sources(sources: Sources) -> None:
@@ -17,15 +23,17 @@ def check_sources(sources: Sources) -> None:
     Raises: SettingsError.
     """
     known = known_variables(ServeSettings)
-    strangers = [name for name in sources.environ if name.startswith("HUBBUB_") and name not in known]
-    sections = sources.file.table(("packs",)) if sources.file is not None else {}
+    strangers = [name for name in sources.environ if name.startswith(PREFIX) and name not in known]
+    sections = sources.file.table((PACKS,)) if sources.file is not None else {}
     if not strangers and not sections:
         return  # The usual case, which must not pay for finding packs.
+    from hubbub.assembly.entries import find_packs
+
     packs = find_packs()
     for name in sections:
         if name not in packs:
             assert sources.file is not None
-            raise SettingsError(f"{sources.file.place(('packs', name))} is not an installed pack{nearest(name, packs)}")
+            raise SettingsError(f"{sources.file.place((PACKS, name))} is not an installed pack{nearest(name, packs)}")
     unread: list[str] = []
     for entry in packs.values():
         try:
@@ -49,9 +57,9 @@ def refuse_foreign_flags(sources: Sources, packs: Iterable[Pack]) -> None:
 
 def _variables_of(entry: PackEntry) -> set[str]:
     kind = entry.pack.settings
-    return set() if kind is None else known_variables(kind, ("packs", entry.name))
+    return set() if kind is None else known_variables(kind, (PACKS, entry.name))
 
 
 def _prefixes_of(pack: str) -> list[str]:
     name = pack.replace("-", "_").upper()
-    return [f"HUBBUB_{name}_", f"HUBBUB_PACKS__{name}__"]
+    return [f"{PREFIX}{name}_", f"{PREFIX}{PACKS.upper()}__{name}__"]

@@ -8,7 +8,7 @@ from typing import Final
 
 from hubbub.errors import DefinitionError, HubbubError, PackUnavailable, SettingsError
 from hubbub.server.pack import Pack
-from hubbub.settings import nearest
+from hubbub.settings.nearest import nearest
 
 GROUP: Final = "hubbub.packs"
 _OURS: Final = "hubbub"

@@ -13,7 +13,7 @@ from hubbub.server.events import ToolChange
 from hubbub.server.pack import Health, Pack
 from hubbub.server.server import Server
 from hubbub.server.views import View
-from hubbub.settings import nearest
+from hubbub.settings.nearest import nearest
 
 
 class Installed(msgspec.Struct, frozen=True):

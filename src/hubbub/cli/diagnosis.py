@@ -12,7 +12,9 @@ from typing import Any
 import msgspec
 
 from hubbub import __version__, bounds
-from hubbub.assembly import PackEntry, check_sources, find_packs, settings_for
+from hubbub.assembly.assemble import settings_for
+from hubbub.assembly.checking import check_sources
+from hubbub.assembly.entries import PackEntry, find_packs
 from hubbub.errors import HubbubError, SettingsError
 from hubbub.server.pack import Check
 from hubbub.settings import ServeSettings, Sources, gather, nearest, read_settings

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from hubbub import __version__
-from hubbub.assembly import PackEntry, find_packs
+from hubbub.assembly.entries import PackEntry, find_packs
 from hubbub.cli.failing import WRONG_USAGE, say
 from hubbub.errors import HubbubError
 from hubbub.settings import nearest

@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from hubbub.assembly import find_packs
+from hubbub.assembly.entries import find_packs
 from hubbub.cli.serving import serve
 from hubbub.errors import HubbubError
 from hubbub.settings import ServeSettings

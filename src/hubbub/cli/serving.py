@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from hubbub.assembly import assemble, check_sources
+from hubbub.assembly.assemble import assemble
+from hubbub.assembly.checking import check_sources
 from hubbub.cli.failing import say
 from hubbub.settings import ServeSettings, gather, read_settings
 

@@ -1,13 +1,14 @@
 """What can be set about `hubbub serve`. Each field says here, and only here, what it means."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
 from hubbub import bounds
 from hubbub.settings.fields import setting
 
-HostAndPort: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^.+:[0-9]{1,5}$")]
+LAST_PORT: Final = 65535
+HostAndPort: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^.*:[0-9]{1,5}$")]
 
 
 class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,7 +22,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         "http"
     )
     host: Annotated[str, setting("Address to listen on.", flag="--host", form="HOST", min_length=1)] = "127.0.0.1"
-    port: Annotated[int, setting("Port to listen on; 0 takes a free one.", flag="--port", ge=0, le=65535)] = 3000
+    port: Annotated[int, setting("Port to listen on; 0 takes a free one.", flag="--port", ge=0, le=LAST_PORT)] = 3000
     http_addr: Annotated[
         HostAndPort | None, setting("Both in one; wins over the two.", flag="--http-addr", form="HOST:PORT")
     ] = None
@@ -73,4 +74,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         if self.http_addr is None:
             return self.host, self.port
         host, _, port = self.http_addr.rpartition(":")
-        return host.strip("[]"), int(port)
+        return host.strip("[]") or self.host, int(port)
+
+    def __post_init__(self) -> None:
+        if self.address[1] > LAST_PORT:
+            raise ValueError(f"http_addr: there is no port {self.address[1]}")
