@@ -63,6 +63,8 @@ class Connection:
         self._questions = Questions()
         self._loop = asyncio.get_running_loop()
         self._resume: Callable[[], None] | None = None
+        self._hears_changes = True
+        """Whether changes are told unasked: not to a client that speaks only modern, which would listen for them."""
         server.audience.add(self)
 
     # -- what comes in ---------------------------------------------------------
@@ -154,7 +156,9 @@ class Connection:
 
     def _caller_of(self, revision: Revision, method: str, params: Any, meta: Meta) -> Caller:
         if revision.stateless:
+            self._hears_changes = self._caller.revision.is_mcp
             return modern_caller(meta, revision, self._caller.principal)
+        self._hears_changes = True
         if method == "initialize":
             if isinstance(params, InvalidParams):
                 raise params
@@ -190,7 +194,9 @@ class Connection:
 
     def hear(self, note: Note) -> None:
         """Pass a change on, if this session is of the kind that is told unasked."""
-        if note.method == RESOURCE_UPDATED and note.params.uri not in self._caller.watching:
+        if not self._hears_changes or (
+            note.method == RESOURCE_UPDATED and note.params.uri not in self._caller.watching
+        ):
             return
         self._send(encode_notification(note.method, note.params))
 
