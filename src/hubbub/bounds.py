@@ -101,7 +101,46 @@ STORED_EVENTS: Final = 256
 """Events kept of one stream for a caller that comes back."""
 STORED_EVENT_BYTES: Final = 1024 * 1024
 """Bytes of such events kept of one stream."""
+STORED_EVENTS_IN_ALL: Final = 50_000
+"""Events kept of all streams of one endpoint."""
+STORED_BYTES_IN_ALL: Final = 64 * 1024 * 1024
+"""Bytes of such events; a caller that comes back later than this allows starts again."""
 RETRY_MS: Final = 1000
 """How soon a caller should come back to a stream that was closed."""
 EVENT_ID_CHARACTERS: Final = 64
 """A `Last-Event-ID`."""
+
+# -- the edge ------------------------------------------------------------------
+EDGE_NAMES: Final = 256
+"""Allowed `Host` and `Origin` values kept as already read, each."""
+CREDENTIAL_BYTES: Final = 8 * 1024
+"""An API key or bearer token as sent."""
+KEY_FILE_BYTES: Final = 1024 * 1024
+"""A file of API keys or of public keys."""
+KEY_FILE_CHECK_S: Final = 5.0
+"""How long a changed file of API keys may go unnoticed."""
+PUBLIC_KEYS: Final = 64
+"""Keys of one JWKS."""
+PUBLIC_KEY_FETCH_S: Final = 30.0
+"""The least time between two fetches of one JWKS, whatever callers send."""
+PUBLIC_KEY_FRESH_S: Final = 3600.0
+"""How long fetched keys are used before they are fetched again."""
+PUBLIC_KEY_STALE_S: Final = 24 * 3600.0
+"""How long they are used when that fails."""
+FETCH_S: Final = 10.0
+"""One fetch of a JWKS."""
+CLOCK_LEEWAY_S: Final = 30.0
+"""How far the clock of who issues tokens may be off."""
+VERIFIED_TOKENS: Final = 4096
+"""Tokens kept as already verified."""
+VERIFIED_TOKEN_S: Final = 300.0
+"""How long a token is kept so: a withdrawn key goes on working no longer than this."""
+QUOTA_CALLERS: Final = 10_000
+"""Callers that are counted at once, over all endpoints."""
+REQUESTED_HEADERS: Final = 64
+"""`Mcp-Param-*` headers that one CORS preflight may ask for."""
+
+
+# -- looking around ------------------------------------------------------------
+CHECK_S: Final = 10.0
+"""One check of `hubbub doctor`."""

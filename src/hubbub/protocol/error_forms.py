@@ -65,6 +65,7 @@ FORMS: dict[type[errors.HubbubError], Form] = {
         400,
         lambda error: {"supported": error.supported, "requested": error.requested},
     ),
+    errors.MethodNotAllowed: _everywhere(INVALID_REQUEST, 405),
     errors.SessionRequired: _everywhere(INVALID_REQUEST, 400),
     errors.SessionNotFound: _everywhere(INVALID_REQUEST, 404),
     errors.ToolNotFound: Form(
@@ -78,6 +79,7 @@ FORMS: dict[type[errors.HubbubError], Form] = {
     errors.ResourceNotFound: Form(INVALID_PARAMS, -32002, -32001, 200, lambda error: {"uri": error.uri}),
     errors.ToolFailure: _everywhere(-32002, 200, _failure_data),
     errors.ArgumentsInvalid: _everywhere(-32003, 200, _failure_data),
+    errors.DeadlineExceeded: _everywhere(INTERNAL_ERROR, 408),
     errors.Overloaded: _everywhere(INTERNAL_ERROR, 503, lambda error: {"reason": "overloaded", "limit": error.limit}),
 }
 

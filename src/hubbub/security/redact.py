@@ -26,7 +26,7 @@ _PATTERNS = (
     ),
     # JSON web tokens and well-known key prefixes
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"), MASK),
-    (re.compile(r"\b(?:sk|pk|rk|ghp|gho|ghs|xox[abp]|AKIA|glpat)[-_]?[A-Za-z0-9_-]{16,}"), MASK),
+    (re.compile(r"\b(?:hb|sk|pk|rk|ghp|gho|ghs|xox[abp]|AKIA|glpat)[-_]?[A-Za-z0-9_-]{16,}"), MASK),
 )
 
 

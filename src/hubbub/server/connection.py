@@ -101,7 +101,7 @@ class Connection:
         batch = Batch(self._send)
         for item in items:
             try:
-                message = _decode_item(item)
+                message = decode_item(item)
             except MessageError as error:
                 batch.expect()(encode_error(salvage_id(item), error_object(error, self._caller.revision)))
                 continue
@@ -137,7 +137,7 @@ class Connection:
         try:
             revision = climb(facts)
             caller = self._caller_of(revision, method, params, meta)
-            _check_id(identifier, caller.revision)
+            check_id(identifier, caller.revision)
         except HubbubError as error:
             spoken = NEWEST_MODERN if claims_modern(facts) else session
             deliver(encode_error(identifier, error_object(error, spoken)))
@@ -234,7 +234,8 @@ def open_session(params: InitializeParams, principal: Principal, scope: str | No
     )
 
 
-def _decode_item(item: bytes) -> Envelope:
+def decode_item(item: bytes) -> Envelope:
+    """One message of a batch."""
     message = decode_envelope(item)
     if not isinstance(message, Envelope):
         raise InvalidRequest("A batch holds messages, not batches")
@@ -243,7 +244,7 @@ def _decode_item(item: bytes) -> Envelope:
     return message
 
 
-def _check_id(identifier: Raw, revision: Revision) -> None:
+def check_id(identifier: Raw, revision: Revision) -> None:
     """MCP narrows JSON-RPC: an id is a string or a whole number, never null."""
     text = bytes(identifier)
     if revision.is_mcp and text[:1] != b'"' and not text.lstrip(b"-").isdigit():

@@ -47,6 +47,7 @@ class Exchange:
         "_task",
         "_watcher",
         "client",
+        "has_left",
         "headers",
         "method",
         "path",
@@ -61,6 +62,7 @@ class Exchange:
         self.scheme: str = scope.get("scheme", "http")
         self.client: str = scope["client"][0] if scope.get("client") else ""
         self.headers = Headers(scope["headers"])
+        self.has_left = False
         self._receive = receive
         self._send = send
         self._limit = limit
@@ -168,6 +170,7 @@ class Exchange:
                 await self.write(KEEP_ALIVE)
                 continue
             if message["type"] == "http.disconnect":
+                self.has_left = True
                 self._streaming = False
                 if self._task is not None:
                     self._task.cancel()
