@@ -31,7 +31,7 @@ PLAIN = {"method": "ping"}
         ([INITIALIZE], True),
         ([MODERN], False),
         ([PLAIN, MODERN], False),
-        ([MODERN, PLAIN], True),
+        ([MODERN, PLAIN], False),
         ([INITIALIZE, MODERN], True),
         ([MODERN, INITIALIZE], True),
     ],

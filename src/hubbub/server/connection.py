@@ -59,12 +59,11 @@ class Connection:
         self._send = send
         self._drained = drained
         self._caller = Caller(revision=PLAIN, principal=principal, scope=scope)
+        self._spoke_modern = False
         self._running: dict[bytes, asyncio.Task[None] | None] = {}
         self._questions = Questions()
         self._loop = asyncio.get_running_loop()
         self._resume: Callable[[], None] | None = None
-        self._hears_changes = True
-        """Whether changes are told unasked: not to a client that speaks only modern, which would listen for them."""
         server.audience.add(self)
 
     # -- what comes in ---------------------------------------------------------
@@ -156,9 +155,8 @@ class Connection:
 
     def _caller_of(self, revision: Revision, method: str, params: Any, meta: Meta) -> Caller:
         if revision.stateless:
-            self._hears_changes = self._caller.revision.is_mcp
+            self._spoke_modern = True
             return modern_caller(meta, revision, self._caller.principal)
-        self._hears_changes = True
         if method == "initialize":
             if isinstance(params, InvalidParams):
                 raise params
@@ -194,9 +192,9 @@ class Connection:
 
     def hear(self, note: Note) -> None:
         """Pass a change on, if this session is of the kind that is told unasked."""
-        if not self._hears_changes or (
-            note.method == RESOURCE_UPDATED and note.params.uri not in self._caller.watching
-        ):
+        if self._spoke_modern and not self._caller.revision.is_mcp:
+            return  # a modern client hears only what it listens to
+        if note.method == RESOURCE_UPDATED and note.params.uri not in self._caller.watching:
             return
         self._send(encode_notification(note.method, note.params))
 
