@@ -85,6 +85,12 @@ REQUEST_HEAD_S: Final = 15.0
 """How long the head of a request may take to arrive."""
 REQUEST_HEAD_BYTES: Final = 64 * 1024
 """The request line and the headers of one request."""
+CONNECTIONS: Final = 20_000
+"""Open connections of one endpoint; more are answered with 503."""
+IDLE_CONNECTION_S: Final = 60
+"""How long a connection may stay open between two requests."""
+BACKLOG: Final = 2048
+"""Connections that wait to be accepted."""
 KEEP_ALIVE_S: Final = 15.0
 """How often a quiet stream says that it is still there."""
 SLOW_READER_S: Final = 30.0

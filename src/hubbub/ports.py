@@ -86,8 +86,7 @@ class HttpExchange(Protocol):
 
         Raises:
             MessageTooLarge: it is larger than we read.
-            DeadlineExceeded: the sender is too slow.
-            ConnectionClosed: the sender has left.
+            ConnectionClosed: the sender has left, or was too slow.
         """
 
     async def reply(self, status: int, body: bytes = b"", headers: HeaderList = ()) -> None:
