@@ -59,6 +59,7 @@ class Connection:
         self._send = send
         self._drained = drained
         self._caller = Caller(revision=PLAIN, principal=principal, scope=scope)
+        self._spoke_modern = False
         self._running: dict[bytes, asyncio.Task[None] | None] = {}
         self._questions = Questions()
         self._loop = asyncio.get_running_loop()
@@ -154,6 +155,7 @@ class Connection:
 
     def _caller_of(self, revision: Revision, method: str, params: Any, meta: Meta) -> Caller:
         if revision.stateless:
+            self._spoke_modern = True
             return modern_caller(meta, revision, self._caller.principal)
         if method == "initialize":
             if isinstance(params, InvalidParams):
@@ -190,6 +192,8 @@ class Connection:
 
     def hear(self, note: Note) -> None:
         """Pass a change on, if this session is of the kind that is told unasked."""
+        if self._spoke_modern and not self._caller.revision.is_mcp:
+            return  # a modern client hears only what it listens to
         if note.method == RESOURCE_UPDATED and note.params.uri not in self._caller.watching:
             return
         self._send(encode_notification(note.method, note.params))
