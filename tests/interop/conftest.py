@@ -18,13 +18,13 @@ JUDGES = ROOT / "tests" / "judges" / "node_modules"
 DEADLINE_S = 40.0
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def command() -> list[str]:
     """The command that serves one client on stdio."""
     return [sys.executable, str(HERE / "server.py")]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def within() -> Callable[[Coroutine[Any, Any, Any]], Any]:
     """Run a coroutine to its end, or fail at the deadline."""
 
@@ -38,7 +38,7 @@ def within() -> Callable[[Coroutine[Any, Any, Any]], Any]:
     return run
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def node() -> list[str]:
     """The Node.js that the judges run on; a machine without one skips the test, saying so."""
     local = ROOT / ".node" / "bin" / "node"
@@ -48,7 +48,7 @@ def node() -> list[str]:
     return [found]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run_script(node: list[str], command: list[str]) -> Callable[..., Any]:
     """Run one of our client scripts against the server; what it printed, as JSON."""
 

@@ -27,6 +27,7 @@ SILENCE = b"RIFF$\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00@\x1f\x00\x
 server = Server("interop", version="1.2.3", title="Interop fixture", instructions="Ask for an echo.")
 seen = {"started": 0, "cancelled": 0, "finished": 0}
 watched = {"version": 0}
+pace = asyncio.Semaphore(0)
 
 
 @dataclass
@@ -108,6 +109,22 @@ async def slow(context: Context, steps: int = 3) -> str:
 
 
 @server.tool
+async def paced(context: Context, steps: int) -> str:
+    """Report a step and wait for `go_on` before the next, so that no client can hear them late."""
+    for step in range(1, steps + 1):
+        await context.progress(step, steps, f"step {step}")
+        await pace.acquire()
+    return f"{steps} steps"
+
+
+@server.tool
+async def go_on() -> str:
+    """Let `paced` take its next step."""
+    pace.release()
+    return "gone on"
+
+
+@server.tool
 async def wait_forever(context: Context) -> str:
     """Wait until cancelled; `memo://seen` tells what became of it."""
     seen["started"] += 1
@@ -160,8 +177,11 @@ async def flood(context: Context, messages: int, size: int) -> str:
 
 
 @server.tool
-def counts() -> dict[str, int]:
-    """How many waiting tools started, were cancelled, finished."""
+async def counts(cancelled: int = 0) -> dict[str, int]:
+    """How many waiting tools started, were cancelled, finished; waits until so many were cancelled."""
+    async with asyncio.timeout(10):
+        while seen["cancelled"] < cancelled:
+            await asyncio.sleep(0.001)
     return seen
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -65,8 +66,8 @@ def talkative(wire: Wire) -> dict[str, Any]:
     return {"elicitation_callback": wire.elicit, "sampling_callback": wire.sample, "list_roots_callback": wire.roots}
 
 
-async def counts(client: Client) -> dict[str, int]:
-    return dict((await client.call_tool("counts")).structured_content or {})
+async def counts(client: Client, **awaited: int) -> dict[str, int]:
+    return dict((await client.call_tool("counts", awaited)).structured_content or {})
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -153,13 +154,15 @@ def test_a_failed_tool_is_a_result_and_an_unknown_one_is_an_error(
             error = {"type": "tool_error", "message": "the well is dry", "tool": "failing"}
             error |= {"code": "dry_well", "data": {"depth": 7}}
             assert failed.structured_content == {"ok": False, "error": error}
-            # The failure does not fit the tool's output schema, and the client must not mind.
             unfit = await client.call_tool("failing_sum", {"a": 1})
-            assert unfit.is_error and unfit.structured_content is not None
-            assert unfit.structured_content["error"]["message"] == "cannot add 1"
+            assert unfit.is_error
+            error = {"type": "tool_error", "message": "cannot add 1", "tool": "failing_sum"}
+            assert json.loads(unfit.content[0].text) == {"ok": False, "error": error}
+            # Where a tool has an output schema, legacy clients check failures against it too.
+            assert unfit.structured_content == (None if mode == LEGACY else {"ok": False, "error": error})
             wrong = await client.call_tool("add", {"a": "one"})
-            assert wrong.is_error and wrong.structured_content is not None
-            assert wrong.structured_content["error"]["type"] == "validation_error"
+            assert wrong.is_error
+            assert json.loads(wrong.content[0].text)["error"]["type"] == "validation_error"
             with pytest.raises(MCPError) as unknown:
                 await client.call_tool("missing")
             assert unknown.value.code == types.INVALID_PARAMS
@@ -227,7 +230,7 @@ def test_a_cancelled_call_stops_and_the_server_goes_on(command: list[str], withi
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
-            assert await counts(client) == {"started": 1, "cancelled": 1, "finished": 0}
+            assert await counts(client, cancelled=1) == {"started": 1, "cancelled": 1, "finished": 0}
 
     within(scenario())
 
