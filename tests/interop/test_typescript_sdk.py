@@ -91,7 +91,7 @@ def test_a_failure_that_does_not_fit_the_output_schema_is_still_seen(seen: Seen)
     assert failed["isError"] is True
     error = {"type": "tool_error", "message": "cannot add 1", "tool": "failing_sum"}
     assert json.loads(text(failed)) == {"ok": False, "error": error}
-    assert ("structuredContent" in failed) is is_modern(seen)
+    assert "structuredContent" not in failed  # version 1 and the Inspector would refuse it
 
 
 def test_an_unknown_tool_is_an_error(seen: Seen) -> None:

@@ -112,8 +112,8 @@ def failure_reply(error: errors.ToolFailure, tool: str, revision: Revision) -> T
     details: dict[str, Any] = {"type": error.kind, "message": error.message, "tool": tool}
     details |= _failure_data(error) or {}
     failure = {"ok": False, "error": details}
-    if error.has_schema and revision.structured == "object":
-        # Legacy clients check a failure against the output schema too and, where it does
-        # not fit, hide it from the model; text is not checked.
+    if error.has_schema and revision.is_mcp:
+        # Clients of both eras check failures against the output schema too and, where one
+        # does not fit, hide it from the model; text is not checked.
         return ToolReply(content=[Text(msgspec.json.encode(failure).decode())], is_error=True)
     return ToolReply(structured_content=failure, is_error=True)
