@@ -164,6 +164,8 @@ class ToolFailure(HubbubError):
         """The JSON-RPC code in the plain dialect, where a pack fixes another than ours."""
         self.as_result = False
         """Whether it is a result even in the plain dialect."""
+        self.has_schema = False
+        """Whether the tool promised data of another form than a failure has."""
 
 
 class ArgumentsInvalid(ToolFailure):

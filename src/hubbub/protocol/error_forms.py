@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from hubbub import errors
+from hubbub.protocol.content import Text
 from hubbub.protocol.jsonrpc import ErrorObject
 from hubbub.protocol.revisions import Revision
 from hubbub.protocol.wire import ToolReply
@@ -106,8 +107,13 @@ def http_status(error: errors.HubbubError) -> int:
     return form_of(error).status
 
 
-def failure_reply(error: errors.ToolFailure, tool: str) -> ToolReply:
+def failure_reply(error: errors.ToolFailure, tool: str, revision: Revision) -> ToolReply:
     """A failed tool call as the result that the MCP eras make of it."""
     details: dict[str, Any] = {"type": error.kind, "message": error.message, "tool": tool}
     details |= _failure_data(error) or {}
-    return ToolReply(structured_content={"ok": False, "error": details}, is_error=True)
+    failure = {"ok": False, "error": details}
+    if error.has_schema and revision.is_mcp:
+        # Clients of both eras check failures against the output schema too and, where one
+        # does not fit, hide it from the model; text is not checked.
+        return ToolReply(content=[Text(msgspec.json.encode(failure).decode())], is_error=True)
+    return ToolReply(structured_content=failure, is_error=True)
