@@ -143,6 +143,8 @@ VERIFIED_TOKEN_S: Final = 300.0
 """How long a token is kept so: a withdrawn key goes on working no longer than this."""
 QUOTA_CALLERS: Final = 10_000
 """Callers that are counted at once, over all endpoints."""
+QUOTA_TIMES: Final = 4_000_000
+"""Requests that are remembered for counting, over all callers; eight bytes each."""
 REQUESTED_HEADERS: Final = 64
 """`Mcp-Param-*` headers that one CORS preflight may ask for."""
 

@@ -18,7 +18,7 @@ import secrets
 import time
 import tomllib
 from collections.abc import Callable, Iterable
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -53,7 +53,7 @@ class KeyRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     name: str
     hash: str
     scopes: tuple[str, ...] = ()
-    expires: datetime | date | None = None
+    expires: datetime | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -66,12 +66,10 @@ class KeyRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
 
     @property
     def expires_at(self) -> float:
-        """When it ends, in seconds since 1970. Times without a zone are UTC, a day ends a key as it begins."""
+        """When it ends, in seconds since 1970; a time without a zone is UTC."""
         moment = self.expires
         if moment is None:
             return float("inf")
-        if not isinstance(moment, datetime):
-            moment = datetime(moment.year, moment.month, moment.day)
         return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
 
 
@@ -84,7 +82,9 @@ def digest(key: str) -> str:
     return "sha256:" + hashlib.sha256(key.encode()).hexdigest()
 
 
-def generate_key(name: str, *, scopes: Iterable[str] = (), expires: datetime | None = None) -> tuple[str, KeyRecord]:
+def generate_key(
+    name: str, *, scopes: Iterable[str] = (), expires: datetime | None = None
+) -> tuple[str, KeyRecord]:
     """A new key, to be shown once, and the record to keep.
 
     Raises: SettingsError, if the name or a scope cannot be kept.
@@ -104,9 +104,7 @@ def append_record(path: Path, record: KeyRecord) -> None:
     """
     if path.exists():
         if any(other.name == record.name for other in read_records(path)):
-            raise SettingsError(
-                f"{path}: there is a key named {record.name!r}; take it out first or choose another name"
-            )
+            raise SettingsError(f"{path}: there is a key named {record.name!r}; take it out first or choose another name")
     lines = ["[[key]]", f'id = "{record.id}"', f'name = "{record.name}"', f'hash = "{record.hash}"']
     if record.scopes:
         lines.append("scopes = [" + ", ".join(f'"{scope}"' for scope in record.scopes) + "]")
@@ -199,11 +197,15 @@ class ApiKeys:
         stamp = _stamp(self._path)
         if stamp == self._stamp:
             return
+        if stamp is None:
+            logger.error("key_file_gone", extra={"path": str(self._path)})
+            self._known, self._stamp = {}, None
+            return
         try:
             self._known = _index(read_records(self._path))
             self._stamp = stamp
         except SettingsError as error:
-            # A half-written file must not shut everybody out; a file that is gone shuts out nobody either.
+            # A slip of the pen must not shut everybody out.
             logger.error("keys_not_read", extra={"reason": error.message})
 
 
