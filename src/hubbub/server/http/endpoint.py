@@ -29,6 +29,7 @@ from hubbub.protocol.jsonrpc import NULL, ErrorObject, encode_error
 from hubbub.protocol.model import ANONYMOUS, Principal
 from hubbub.protocol.refusal import Refusal
 from hubbub.protocol.revisions import LEGACY, NEWEST_LEGACY, is_modern_version
+from hubbub.security.quotas import caller_of
 from hubbub.server.http.call_stream import ResponseMode
 from hubbub.server.http.cookies import Cookies
 from hubbub.server.http.legacy import Legacy
@@ -57,12 +58,16 @@ class Endpoint:
         plain_allowed: bool = True,
         old_pair: OldPair | None = None,
         metrics: Figures | None = None,
+        most_sessions: int = bounds.SESSIONS,
+        session_idle_s: float = bounds.SESSION_IDLE_S,
+        most_streams: int = bounds.STREAMS,
     ) -> None:
         self._server = server
         self._gate = gate
         self._quotas = quotas
         self._metrics = metrics
-        self.sessions = Sessions(server.audience)
+        self.sessions = Sessions(server.audience, limit=most_sessions, idle_s=session_idle_s)
+        self._most_streams = most_streams
         self._legacy = Legacy(server, self.sessions, mode)
         self._plain = Plain(server, Cookies())
         self._plain_streams: set[Stream] = set()
@@ -107,8 +112,7 @@ class Endpoint:
         if self._gate is not None:
             principal = await self._gate(headers, client)
         if self._quotas is not None and isinstance(principal, Principal):
-            caller = client if principal is ANONYMOUS else principal.name
-            refusal = self._quotas.check(path, caller)
+            refusal = self._quotas.check(path, caller_of(principal, client))
             if refusal is not None:
                 return refusal
         return principal
@@ -159,8 +163,8 @@ class Endpoint:
             await refuse(exchange, Refusal(406, "GET /mcp is a stream; send `Accept: text/event-stream`"))
             return
         self._refuse_wrong_era(headers, names_session and session is None, session is not None)
-        if self._open_streams >= bounds.STREAMS:
-            raise Overloaded("open streams", bounds.STREAMS)
+        if self._open_streams >= self._most_streams:
+            raise Overloaded("open streams", self._most_streams)
         self._open_streams += 1
         exchange.watch(cancel=True)
         try:
