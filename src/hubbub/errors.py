@@ -11,6 +11,7 @@
     │   ├── HeaderMismatch          HTTP headers say one thing, the body another
     │   ├── MissingCapability       the client did not declare what this needs
     │   ├── UnsupportedVersion
+    │   ├── MethodNotAllowed        an HTTP method that this revision does not use
     │   ├── SessionRequired         a legacy request outside any session
     │   └── SessionNotFound         the session ended or never was
     ├── NotFound
@@ -109,6 +110,10 @@ class UnsupportedVersion(RequestError):
         self.supported = list(supported)
 
 
+class MethodNotAllowed(RequestError):
+    """GET or DELETE in a revision that only has POST."""
+
+
 class SessionRequired(RequestError):
     """A legacy request that names no session; the client has to initialize first."""
 
@@ -159,6 +164,8 @@ class ToolFailure(HubbubError):
         """The JSON-RPC code in the plain dialect, where a pack fixes another than ours."""
         self.as_result = False
         """Whether it is a result even in the plain dialect."""
+        self.has_schema = False
+        """Whether the tool promised data of another form than a failure has."""
 
 
 class ArgumentsInvalid(ToolFailure):

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 from hubbub.errors import MessageError
 from hubbub.protocol.http_headers import HeaderList, Headers
-from hubbub.protocol.model import Call, Note, Reply
+from hubbub.protocol.model import Call, Note, Principal, Reply
+from hubbub.protocol.refusal import Refusal
 
 
 class Peer(Protocol):
@@ -77,14 +78,15 @@ class HttpExchange(Protocol):
     scheme: str
     client: str
     headers: Headers
+    has_left: bool
+    """Whether the caller is known to have gone away."""
 
     async def body(self) -> bytes:
         """The request's body.
 
         Raises:
             MessageTooLarge: it is larger than we read.
-            DeadlineExceeded: the sender is too slow.
-            ConnectionClosed: the sender has left.
+            ConnectionClosed: the sender has left, or was too slow.
         """
 
     async def reply(self, status: int, body: bytes = b"", headers: HeaderList = ()) -> None:
@@ -111,3 +113,34 @@ class Interruptible(Protocol):
 
     async def release(self) -> None:
         """End the open stream now; the caller comes back for the rest."""
+
+
+class Gate(Protocol):
+    """Who is it, and may they come in."""
+
+    async def __call__(self, headers: Headers, client: str) -> Principal | Refusal:
+        """The caller, or why not."""
+
+
+class Quotas(Protocol):
+    """How often may they come in."""
+
+    def check(self, endpoint: str, caller: str) -> Refusal | None:
+        """Count one request; a refusal if it is one too many."""
+
+
+class Figures(Protocol):
+    """Metrics in the form that Prometheus reads."""
+
+    def render(self) -> bytes:
+        """All figures."""
+
+
+class OldPair(Protocol):
+    """The HTTP+SSE transport of 2024-11-05: a stream, and posts that it answers."""
+
+    async def listen(self, exchange: HttpExchange, principal: Principal) -> None:
+        """`GET /sse`"""
+
+    async def post(self, exchange: HttpExchange, principal: Principal) -> None:
+        """`POST /messages`"""

@@ -75,7 +75,9 @@ R2025_06_18: Final = msgspec.structs.replace(
     elicitation="form",
 )
 
-R2025_11_25: Final = msgspec.structs.replace(R2025_06_18, version="2025-11-25", elicitation="url", icons=True, resumes_streams=True)
+R2025_11_25: Final = msgspec.structs.replace(
+    R2025_06_18, version="2025-11-25", elicitation="url", icons=True, resumes_streams=True
+)
 
 R2026_07_28: Final = msgspec.structs.replace(
     R2025_11_25,

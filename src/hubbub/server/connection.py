@@ -59,6 +59,7 @@ class Connection:
         self._send = send
         self._drained = drained
         self._caller = Caller(revision=PLAIN, principal=principal, scope=scope)
+        self._spoke_modern = False
         self._running: dict[bytes, asyncio.Task[None] | None] = {}
         self._questions = Questions()
         self._loop = asyncio.get_running_loop()
@@ -99,7 +100,7 @@ class Connection:
         batch = Batch(self._send)
         for item in items:
             try:
-                message = _decode_item(item)
+                message = decode_item(item)
             except MessageError as error:
                 batch.expect()(encode_error(salvage_id(item), error_object(error, self._caller.revision)))
                 continue
@@ -135,7 +136,7 @@ class Connection:
         try:
             revision = climb(facts)
             caller = self._caller_of(revision, method, params, meta)
-            _check_id(identifier, caller.revision)
+            check_id(identifier, caller.revision)
         except HubbubError as error:
             spoken = NEWEST_MODERN if claims_modern(facts) else session
             deliver(encode_error(identifier, error_object(error, spoken)))
@@ -154,6 +155,7 @@ class Connection:
 
     def _caller_of(self, revision: Revision, method: str, params: Any, meta: Meta) -> Caller:
         if revision.stateless:
+            self._spoke_modern = True
             return modern_caller(meta, revision, self._caller.principal)
         if method == "initialize":
             if isinstance(params, InvalidParams):
@@ -190,6 +192,8 @@ class Connection:
 
     def hear(self, note: Note) -> None:
         """Pass a change on, if this session is of the kind that is told unasked."""
+        if self._spoke_modern and not self._caller.revision.is_mcp:
+            return  # a modern client hears only what it listens to
         if note.method == RESOURCE_UPDATED and note.params.uri not in self._caller.watching:
             return
         self._send(encode_notification(note.method, note.params))
@@ -228,7 +232,8 @@ def open_session(params: InitializeParams, principal: Principal, scope: str | No
     )
 
 
-def _decode_item(item: bytes) -> Envelope:
+def decode_item(item: bytes) -> Envelope:
+    """One message of a batch."""
     message = decode_envelope(item)
     if not isinstance(message, Envelope):
         raise InvalidRequest("A batch holds messages, not batches")
@@ -237,7 +242,7 @@ def _decode_item(item: bytes) -> Envelope:
     return message
 
 
-def _check_id(identifier: Raw, revision: Revision) -> None:
+def check_id(identifier: Raw, revision: Revision) -> None:
     """MCP narrows JSON-RPC: an id is a string or a whole number, never null."""
     text = bytes(identifier)
     if revision.is_mcp and text[:1] != b'"' and not text.lstrip(b"-").isdigit():

@@ -195,6 +195,15 @@ class Context:
         self._require("roots")
         return (await self._ask("roots/list", {}, _RootsAnswer, key)).roots
 
+    async def close_stream(self) -> None:
+        """Let a legacy HTTP client poll: end its open stream now, and let it come back for the rest.
+
+        Useful before a long wait; does nothing where there is no stream to close.
+        """
+        release = getattr(self.call.back, "release", None)
+        if release is not None:
+            await release()
+
     def wait(self, question: Coroutine[Any, Any, T]) -> T:
         """From a synchronous handler, which runs in a thread: `context.wait(context.progress(1))`."""
         return asyncio.run_coroutine_threadsafe(question, self._loop).result()

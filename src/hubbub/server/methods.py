@@ -61,6 +61,7 @@ async def run_tool(server: Server, tool: Tool, arguments: msgspec.Raw, call: Cal
     except ToolFailure as failure:
         failure.plain_code = tool.plain_code
         failure.as_result = tool.fails_as_result
+        failure.has_schema = tool.has_output_schema
         raise
     except MissingCapability as missing:
         if call.caller.revision.rounds:

@@ -91,6 +91,11 @@ class Tool:
         return self.arguments.schema
 
     @property
+    def has_output_schema(self) -> bool:
+        """Whether clients are told what the results look like."""
+        return self._entry.output_schema is not UNSET
+
+    @property
     def annotations(self) -> ToolAnnotations | None:
         """The hints that the tool was declared with."""
         return None if self._entry.annotations is UNSET else self._entry.annotations

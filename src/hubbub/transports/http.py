@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from hubbub import bounds
-from hubbub.errors import ConnectionClosed, DeadlineExceeded, MessageTooLarge
+from hubbub.errors import ConnectionClosed, MessageTooLarge
 from hubbub.ports import HttpExchange
 from hubbub.protocol.http_headers import HeaderList, Headers
 from hubbub.protocol.sse import KEEP_ALIVE
@@ -47,6 +47,7 @@ class Exchange:
         "_task",
         "_watcher",
         "client",
+        "has_left",
         "headers",
         "method",
         "path",
@@ -61,6 +62,7 @@ class Exchange:
         self.scheme: str = scope.get("scheme", "http")
         self.client: str = scope["client"][0] if scope.get("client") else ""
         self.headers = Headers(scope["headers"])
+        self.has_left = False
         self._receive = receive
         self._send = send
         self._limit = limit
@@ -70,13 +72,15 @@ class Exchange:
         self._watcher: asyncio.Task[None] | None = None
 
     async def body(self) -> bytes:
-        """The request's body, nearly always one chunk that is already there."""
+        """The request's body, nearly always one chunk that is already there.
+
+        A sender that is too slow loses its connection: the HTTP server sees to that.
+        """
         announced = self.headers.get(b"content-length")
         if announced is not None and announced.isdigit() and int(announced) > self._limit:
             raise MessageTooLarge("The body", self._limit)
-        message = await self._receive_in_time()
-        body: bytes = message.get("body", b"")
-        if message.get("more_body"):
+        body, more = await self._chunk()
+        if more:
             body = await self._rest_of_body(body)
         if len(body) > self._limit:
             raise MessageTooLarge("The body", self._limit)
@@ -84,26 +88,17 @@ class Exchange:
 
     async def _rest_of_body(self, first: bytes) -> bytes:
         chunks, size, more = [first], len(first), True
-        try:
-            async with asyncio.timeout(bounds.BODY_S):
-                while more and size <= self._limit:
-                    message = await self._receive_in_time()
-                    chunks.append(message.get("body", b""))
-                    size += len(chunks[-1])
-                    more = message.get("more_body", False)
-        except TimeoutError:
-            raise DeadlineExceeded("The rest of the body", bounds.BODY_S) from None
+        while more and size <= self._limit:
+            chunk, more = await self._chunk()
+            chunks.append(chunk)
+            size += len(chunk)
         return b"".join(chunks)
 
-    async def _receive_in_time(self) -> Message:
-        try:
-            async with asyncio.timeout(bounds.BODY_S):
-                message = await self._receive()
-        except TimeoutError:
-            raise DeadlineExceeded("The body", bounds.BODY_S) from None
+    async def _chunk(self) -> tuple[bytes, bool]:
+        message = await self._receive()
         if message["type"] == "http.disconnect":
             raise ConnectionClosed("The caller left before sending its request")
-        return message
+        return message.get("body", b""), message.get("more_body", False)
 
     async def reply(self, status: int, body: bytes = b"", headers: HeaderList = ()) -> None:
         """Answer in one piece; JSON unless the headers say otherwise."""
@@ -168,6 +163,7 @@ class Exchange:
                 await self.write(KEEP_ALIVE)
                 continue
             if message["type"] == "http.disconnect":
+                self.has_left = True
                 self._streaming = False
                 if self._task is not None:
                     self._task.cancel()

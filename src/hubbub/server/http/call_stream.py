@@ -19,6 +19,7 @@ from hubbub.protocol.sse import encode_event
 from hubbub.server.http.sessions import Session
 from hubbub.server.http.streams import Stream
 
+EVENT_STREAM = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform"))
 ResponseMode = Literal["auto", "json", "sse"]
 
 
@@ -57,9 +58,11 @@ class CallStream:
 
     async def answer(self, status: int, response: bytes) -> None:
         """Send the answer and end."""
-        if self._is_open or self._mode == "sse":
+        if self._is_open:
             await self._event(response)
             await self._end()
+        elif self._mode == "sse":
+            await self._exchange.reply(200, self._whole_stream(response), (*self._headers, *EVENT_STREAM))
         else:
             await self._exchange.reply(status, response, self._headers)
 
@@ -90,6 +93,16 @@ class CallStream:
             if self._session is None:
                 raise
             self._is_released = True  # the events wait for the caller to come back
+
+    def _whole_stream(self, response: bytes) -> bytes:
+        """A stream that holds only the answer, in one piece."""
+        if self._session is None:
+            return encode_event(response, event="message")
+        stream = self._session.open_stream()
+        start = stream.prime() if self._revision.resumes_streams else b""
+        event = stream.append(response)
+        stream.finish()
+        return start + event
 
     async def _open(self) -> None:
         self._is_open = True

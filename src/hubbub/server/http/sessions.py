@@ -16,7 +16,7 @@ from hubbub.errors import Overloaded
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.protocol.model import Caller, Note
 from hubbub.server.audience import RESOURCE_UPDATED, Audience
-from hubbub.server.http.streams import Stream
+from hubbub.server.http.streams import EventStore, Stream
 from hubbub.server.questions import Questions
 
 OWN_STREAM = 0
@@ -26,10 +26,11 @@ OWN_STREAM = 0
 class Session:
     """One legacy client over many HTTP requests."""
 
-    __slots__ = ("_questions", "_streams", "caller", "id", "last_stream", "running", "seen")
+    __slots__ = ("_questions", "_store", "_streams", "caller", "id", "last_stream", "running", "seen")
 
-    def __init__(self, identifier: str, caller: Caller, now: float) -> None:
+    def __init__(self, identifier: str, caller: Caller, now: float, store: EventStore) -> None:
         self.id = identifier
+        self._store = store
         self.caller = caller
         self.seen = now
         self.last_stream = OWN_STREAM
@@ -47,7 +48,7 @@ class Session:
     def open_stream(self) -> Stream:
         """A new stream for one call."""
         self.last_stream += 1
-        stream = Stream(self.last_stream)
+        stream = Stream(self.last_stream, self._store)
         self._keep(stream)
         return stream
 
@@ -55,7 +56,7 @@ class Session:
         """The stream of the session itself, from when the client first listens to it."""
         stream = self.find_stream(OWN_STREAM)
         if stream is None:
-            stream = Stream(OWN_STREAM)
+            stream = Stream(OWN_STREAM, self._store)
             self._keep(stream)
         return stream
 
@@ -75,7 +76,7 @@ class Session:
         if self._questions is not None:
             self._questions.close()
         for stream in (self._streams or {}).values():
-            stream.finish()
+            stream.discard()
         for task in (self.running or {}).values():
             if task is not None:
                 task.cancel()
@@ -86,7 +87,7 @@ class Session:
         self._streams[stream.id] = stream
         finished = [key for key, known in self._streams.items() if known.finished]
         while len(self._streams) > bounds.STREAMS_OF_ONE_SESSION and finished:
-            del self._streams[finished.pop(0)]
+            self._streams.pop(finished.pop(0)).discard()
         if len(self._streams) > bounds.STREAMS_OF_ONE_SESSION:
             del self._streams[stream.id]
             raise Overloaded("streams in this session", bounds.STREAMS_OF_ONE_SESSION)
@@ -108,6 +109,7 @@ class Sessions:
         self._idle_s = idle_s
         self._clock = clock
         self._sessions: dict[str, Session] = {}
+        self._store = EventStore()
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -121,7 +123,7 @@ class Sessions:
         self.sweep()
         if len(self._sessions) >= self._limit:
             raise Overloaded("sessions", self._limit)
-        session = Session(secrets.token_urlsafe(18), caller, self._clock())
+        session = Session(secrets.token_urlsafe(18), caller, self._clock(), self._store)
         caller.scope = session.id
         self._sessions[session.id] = session
         self._audience.add(session)

@@ -14,13 +14,35 @@ from hubbub.ports import HttpExchange
 from hubbub.protocol.sse import encode_event
 
 
+class EventStore:
+    """What all streams of an endpoint keep, so that together they stay within bounds."""
+
+    def __init__(
+        self, *, most_events: int = bounds.STORED_EVENTS_IN_ALL, most_bytes: int = bounds.STORED_BYTES_IN_ALL
+    ) -> None:
+        self._most_events = most_events
+        self._most_bytes = most_bytes
+        self._kept: deque[tuple[Stream, int]] = deque()
+        self._bytes = 0
+
+    def add(self, stream: Stream, size: int) -> None:
+        """Count one more event; the oldest of all are forgotten when there are too many."""
+        self._kept.append((stream, size))
+        self._bytes += size
+        while len(self._kept) > self._most_events or (self._bytes > self._most_bytes and len(self._kept) > 1):
+            oldest, oldest_size = self._kept.popleft()
+            self._bytes -= oldest_size
+            oldest.forget_oldest()
+
+
 class Stream:
     """The events of one stream, oldest first, within bounds."""
 
-    __slots__ = ("_bytes", "_events", "_news", "_sequence", "finished", "id")
+    __slots__ = ("_bytes", "_events", "_news", "_sequence", "_store", "finished", "id")
 
-    def __init__(self, identifier: int) -> None:
+    def __init__(self, identifier: int, store: EventStore) -> None:
         self.id = identifier
+        self._store = store
         self.finished = False
         self._sequence = 0
         self._events: deque[tuple[int, bytes]] = deque()
@@ -39,10 +61,21 @@ class Stream:
         while len(self._events) > bounds.STORED_EVENTS or (
             self._bytes > bounds.STORED_EVENT_BYTES and len(self._events) > 1
         ):
-            self._bytes -= len(self._events.popleft()[1])
+            self.forget_oldest()
+        self._store.add(self, len(event))
         if self._news is not None:
             self._news.set()
         return event
+
+    def forget_oldest(self) -> None:
+        """Give up the oldest event, if there still is one."""
+        if self._events:
+            self._bytes -= len(self._events.popleft()[1])
+
+    def discard(self) -> None:
+        """Nobody can come back any more."""
+        self._events.clear()
+        self.finish()
 
     def finish(self) -> None:
         """Nothing more will come."""
