@@ -4,6 +4,7 @@
     ├── MessageError            the message is not one we can read
     │   ├── ParseError              not JSON, not UTF-8, nested too deep
     │   ├── InvalidRequest          JSON, but not a JSON-RPC message
+    │   │   └── IdInUse                 an earlier request has its id
     │   └── MessageTooLarge         over a named bound
     ├── RequestError            the message is fine, what it asks is not
     │   ├── MethodNotFound
@@ -55,6 +56,10 @@ class ParseError(MessageError):
 
 class InvalidRequest(MessageError):
     """JSON, but not a JSON-RPC message that this revision allows."""
+
+
+class IdInUse(InvalidRequest):
+    """A request whose id an earlier one still uses."""
 
 
 class MessageTooLarge(MessageError):

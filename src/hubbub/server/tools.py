@@ -6,6 +6,7 @@ parameters, and what it returns becomes content without being looked at twice.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Mapping
@@ -27,7 +28,7 @@ from hubbub.protocol.wire import Icon, ToolAnnotations, ToolEntry, ToolReply
 from hubbub.security.redact import redact
 from hubbub.server.asking import Ask, gather_answers
 from hubbub.server.context import Context
-from hubbub.server.threads import run_in_thread
+from hubbub.server.threads import is_being_cancelled, run_in_thread
 
 if TYPE_CHECKING:
     from hubbub.server.server import Server
@@ -109,9 +110,7 @@ class Tool:
                 entry.title = entry.annotations = entry.icons = entry.meta = UNSET
         return entry
 
-    async def run(
-        self, raw: Raw, call: Call, server: Server, answers: Mapping[str, Any] | None = None
-    ) -> ToolReply:
+    async def run(self, raw: Raw, call: Call, server: Server, answers: Mapping[str, Any] | None = None) -> ToolReply:
         """Call the function with arguments from raw JSON; `answers` are declared inputs that are already there.
 
         Raises:
@@ -131,7 +130,11 @@ class Tool:
                     value = await value
         except HubbubError:
             raise
-        except Exception as error:
+        except asyncio.CancelledError as error:
+            if is_being_cancelled():
+                raise
+            raise ToolError("Something that the tool waited for was cancelled") from error
+        except (Exception, SystemExit) as error:  # A tool that leaves must not take the server along.
             logger.warning("tool %s failed", self.name, exc_info=True)
             raise ToolError(_explain(error)) from error
         return self._reply(value)
@@ -170,9 +173,13 @@ def _as_content(value: Any) -> list[Any] | None:
     return None
 
 
-def _explain(error: Exception) -> str:
+def _explain(error: BaseException) -> str:
     """An exception in a line for the model: its message, or at least its kind."""
-    return redact(str(error)) or type(error).__name__
+    if isinstance(error, SystemExit):
+        return f"The tool tried to end the process (exit code {error.code})"
+    # File names that are not UTF-8 are in many messages, and JSON cannot carry them.
+    message = str(error).encode(errors="replace").decode()
+    return redact(message) or type(error).__name__
 
 
 def _summary(function: Handler) -> str:
@@ -182,5 +189,3 @@ def _summary(function: Handler) -> str:
 
 def _unset(schema: dict[str, Any] | None) -> Any:
     return UNSET if schema is None else schema
-
-
