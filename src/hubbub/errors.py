@@ -162,6 +162,8 @@ class ToolFailure(HubbubError):
         """The JSON-RPC code in the plain dialect, where a pack fixes another than ours."""
         self.as_result = False
         """Whether it is a result even in the plain dialect."""
+        self.result: Any = None
+        """The result that the tool itself made of its failure, if it did."""
 
 
 class ArgumentsInvalid(ToolFailure):

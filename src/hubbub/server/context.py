@@ -85,6 +85,7 @@ class Context:
         self.call = call
         self.server = server
         self._loop = asyncio.get_running_loop()
+        self._ended = False
 
     @property
     def caller(self) -> Caller:
@@ -99,7 +100,7 @@ class Context:
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress, if the caller asked for it. `progress` must grow from call to call."""
         token = self.call.meta.progress_token
-        if token is UNSET:
+        if token is UNSET or self._ended:
             return
         params = ProgressParams(token, progress, UNSET if total is None else total)
         if message is not None and (self.caller.revision.progress_message or not self.caller.revision.is_mcp):
@@ -108,7 +109,7 @@ class Context:
 
     async def log(self, level: LogLevel, data: Any, *, logger: str | None = None) -> None:
         """Send a log message to the client, if it wants messages of this level."""
-        if not self._wants(level):
+        if self._ended or not self._wants(level):
             return
         params = MessageParams(level, data, UNSET if logger is None else logger)
         await self.call.back.notify(Note("notifications/message", params))
@@ -199,6 +200,10 @@ class Context:
         """From a synchronous handler, which runs in a thread: `context.wait(context.progress(1))`."""
         return asyncio.run_coroutine_threadsafe(question, self._loop).result()
 
+    def end(self) -> None:
+        """The call is answered or cancelled: nobody listens to its progress any more."""
+        self._ended = True
+
     def _wants(self, level: str) -> bool:
         caller = self.caller
         if not caller.revision.is_mcp:
@@ -217,11 +222,12 @@ class Context:
     async def _ask(self, method: str, params: dict[str, Any], answer: type[T], key: str | None) -> T:
         raw = Raw(msgspec.json.encode(params))
         name = Raw(msgspec.json.encode(key)) if key is not None else NULL
-        question = Call(id=name, method=method, raw=raw, params=None, meta=NO_META, caller=self.caller, back=self.call.back)
+        question = Call(
+            id=name, method=method, raw=raw, params=None, meta=NO_META, caller=self.caller, back=self.call.back
+        )
         reply = await self.call.back.request(question)
         body = reply.body if isinstance(reply, RawReply) else Raw(msgspec.json.encode(reply))
         try:
             return msgspec.json.decode(body, type=answer)
         except msgspec.ValidationError as error:
             raise InvalidParams(f"The answer to {method} is not one: {error}") from None
-

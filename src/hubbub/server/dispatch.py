@@ -28,7 +28,7 @@ from hubbub.errors import (
 from hubbub.protocol import wire
 from hubbub.protocol.model import LOG_LEVELS, Call, Note, Reply
 from hubbub.protocol.revisions import MODERN
-from hubbub.protocol.shape import bare_result
+from hubbub.protocol.shape import bare_result, failure_in
 from hubbub.server.asking import answers_or_questions
 from hubbub.server.audience import Listen
 from hubbub.server.pages import page
@@ -73,7 +73,12 @@ class Dispatch:
         try:
             if tool.converses and call.caller.revision.rounds:
                 return await self._converse_with_tool(tool, arguments, call)
-            return await tool.run(arguments, call, self)
+            reply = await tool.run(arguments, call, self)
+            if reply.is_error is True and not call.caller.revision.is_mcp:
+                failure = failure_in(reply)
+                failure.result = reply
+                raise failure
+            return reply
         except ToolFailure as failure:
             failure.plain_code = tool.plain_code
             failure.as_result = tool.fails_as_result
@@ -174,7 +179,7 @@ class Dispatch:
         return await prompt.get(params.arguments, call, self)
 
     async def _complete(self: Server, call: Call) -> Reply:
-        return await self.completions.complete(call.params)
+        return await self.completions.complete(call.params, self.threads)
 
     # -- the connection itself -------------------------------------------------
 

@@ -63,8 +63,9 @@ class Prompt:
     async def get(self, given: dict[str, str], call: Call, server: Server) -> PromptReply:
         """The messages for these arguments."""
         arguments = self._check(given)
+        context = Context(call, server)
         if self._context_name is not None:
-            arguments[self._context_name] = Context(call, server)
+            arguments[self._context_name] = context
         try:
             if self._is_async:
                 value = await self.function(**arguments)
@@ -74,6 +75,8 @@ class Prompt:
             raise
         except Exception as error:
             raise ToolError(redact(str(error)) or type(error).__name__) from error
+        finally:
+            context.end()
         items = value if isinstance(value, list) else [value]
         return PromptReply(messages=[_message(item) for item in items], description=self.entry.description)
 
@@ -89,7 +92,7 @@ class Prompt:
 
 def _message(item: Any) -> PromptMessage:
     if isinstance(item, PromptMessage):
-        return item
+        return PromptMessage(item.role, item.content)  # shaping must not change what the function may keep
     if isinstance(item, CONTENT_TYPES):
         return PromptMessage("user", item)
     if isinstance(item, str):

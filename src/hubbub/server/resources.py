@@ -87,9 +87,7 @@ class ResourceFunction:
     def template_entry(self) -> TemplateEntry:
         """The entry of `resources/templates/list`."""
         entry = self.entry
-        return TemplateEntry(
-            self.uri, entry.name, entry.description, entry.mime_type, entry.title, entry.annotations
-        )
+        return TemplateEntry(self.uri, entry.name, entry.description, entry.mime_type, entry.title, entry.annotations)
 
     @property
     def converses(self) -> bool:
@@ -99,8 +97,9 @@ class ResourceFunction:
     async def read(self, uri: str, parameters: dict[str, str], call: Call, server: Server) -> list[ResourceContents]:
         """The contents, or ResourceNotFound."""
         arguments: dict[str, Any] = dict(parameters)
+        context = Context(call, server)
         if self._context_name is not None:
-            arguments[self._context_name] = Context(call, server)
+            arguments[self._context_name] = context
         try:
             if self._is_async:
                 value = await self.function(**arguments)
@@ -110,6 +109,8 @@ class ResourceFunction:
             raise
         except Exception as error:
             raise ToolError(redact(str(error)) or type(error).__name__) from error
+        finally:
+            context.end()
         if value is None:
             raise ResourceNotFound(uri)
         return [_contents(uri, item, self.mime_type) for item in (value if isinstance(value, list) else [value])]

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw
+from msgspec.structs import replace
 
-from hubbub.errors import HubbubError, ToolError
+from hubbub.errors import ConnectionClosed, DeadlineExceeded, HubbubError, RemoteError, ToolError
 from hubbub.protocol.content import CONTENT_TYPES, Text
 from hubbub.protocol.docstrings import read_docstring
 from hubbub.protocol.headers import header_parameters
@@ -65,13 +66,13 @@ class Tool:
         self.fails_as_result = fails_as_result
         """Whether a failure is a result even in the plain dialect."""
         self.arguments = _arguments(function, input_schema)
-        self._output = Output.of(function, skip=(*CONTENT_TYPES, ToolReply))
+        self._output = _output(function, self.name, output_schema)
         self._entry = ToolEntry(
             self.name,
             self.description or UNSET,
             self.arguments.schema,
             title if title is not None else UNSET,
-            dict(output_schema) if output_schema is not None else _unset(self._output.schema),
+            _unset(self._output.schema),
             annotations if annotations is not None else UNSET,
             icons if icons is not None else UNSET,
             meta if meta is not None else UNSET,
@@ -117,17 +118,26 @@ class Tool:
             ToolFailure: the arguments do not fit, or the function failed.
         """
         arguments = self.arguments.decode(raw)
+        if not self.converses:
+            return self._reply(await self._invoke(arguments, server), call.caller.revision)
+        context = Context(call, server)
         if self._context_name is not None:
-            arguments[self._context_name] = Context(call, server)
-        if self.asks:
-            arguments |= answers or await gather_answers(self.asks, Context(call, server))
+            arguments[self._context_name] = context
+        try:
+            if self.asks:
+                arguments |= answers or await gather_answers(self.asks, context)
+            return self._reply(await self._invoke(arguments, server), call.caller.revision)
+        finally:
+            context.end()
+
+    async def _invoke(self, arguments: dict[str, Any], server: Server) -> Any:
         try:
             if self._is_async:
-                value = await self.function(**arguments)
-            else:
-                value = await run_in_thread(server.threads, self.function, arguments)
-                if inspect.isawaitable(value):
-                    value = await value
+                return await self.function(**arguments)
+            value = await run_in_thread(server.threads, self.function, arguments)
+            return await value if inspect.isawaitable(value) else value
+        except (RemoteError, DeadlineExceeded, ConnectionClosed) as error:
+            raise ToolError(error.message) from error  # The question went wrong, not the call.
         except HubbubError:
             raise
         except asyncio.CancelledError as error:
@@ -137,18 +147,21 @@ class Tool:
         except (Exception, SystemExit) as error:  # A tool that leaves must not take the server along.
             logger.warning("tool %s failed", self.name, exc_info=True)
             raise ToolError(_explain(error)) from error
-        return self._reply(value)
 
-    def _reply(self, value: Any) -> ToolReply:
+    def _reply(self, value: Any, revision: Revision) -> ToolReply:
+        if isinstance(value, ToolReply):
+            return replace(value)  # shaping must not change what the function may keep
         if self._output.schema is None:
             if isinstance(value, str):
                 return ToolReply(content=[Text(value)])
-            if isinstance(value, ToolReply):
-                return value
             content = _as_content(value)
             if content is not None:
                 return ToolReply(content=content)
-        return ToolReply(structured_content=Raw(self._output.encode(value)))
+        structured = self._output.encode(value)
+        if revision.structured == "object" and self._output.schema is not None and not self._output.is_object:
+            # The listed schema is a wrapped one, so an object is wrapped too when it is one choice of several.
+            return ToolReply(content=[Text(structured.decode())], structured_content=Raw(b'{"result":%b}' % structured))
+        return ToolReply(structured_content=Raw(structured))
 
 
 def _arguments(function: Handler, schema: Mapping[str, Any] | None) -> Any:
@@ -158,6 +171,12 @@ def _arguments(function: Handler, schema: Mapping[str, Any] | None) -> Any:
 
     hints = resolve_hints(function, skip=(Context,))
     return DataArguments(dict(schema), {key: Context for key, hint in hints.items() if hint is Context})
+
+
+def _output(function: Handler, name: str, schema: Mapping[str, Any] | None) -> Output:
+    if schema is None:
+        return Output.of(function, skip=(*CONTENT_TYPES, ToolReply))
+    return Output(name, dict(schema))
 
 
 def _as_content(value: Any) -> list[Any] | None:
