@@ -6,8 +6,6 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from hubbub.assembly.assemble import assemble
 from hubbub.assembly.checking import check_sources
 from hubbub.cli.failing import say
@@ -25,16 +23,17 @@ def serve(flags: Mapping[str, Any]) -> int:
     check_sources(sources)
     logging.basicConfig(level=settings.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
     server = assemble(settings, sources)
-    settings = stdio_until_http_exists(settings)
-
-    from hubbub.app import serve_stdio
-
-    return serve_stdio(server, limit=settings.max_message_bytes)
-
-
-def stdio_until_http_exists(settings: ServeSettings) -> ServeSettings:
-    """HTTP is the default and is still to come; until then, say so and serve on stdio."""
     if settings.transport == "stdio":
-        return settings
-    say("HTTP is not built yet; serving on stdio instead. `--transport stdio` says so without this notice.")
-    return msgspec.structs.replace(settings, transport="stdio")
+        from hubbub.app import serve_stdio
+
+        return serve_stdio(server, limit=settings.max_message_bytes)
+
+    from hubbub.app import serve_http
+
+    return serve_http(server, settings, started=lambda url: _announce(url, server.info.name))
+
+
+def _announce(url: str, name: str) -> None:
+    """Where to point a client, for the person who started the server."""
+    say(f"{name} serves {url}/mcp")
+    say(f"  WebSocket {url.replace('http', 'ws', 1)}/mcp-ws · health {url}/health · Ctrl+C stops it")

@@ -30,7 +30,7 @@ _PATTERNS = (
     # JSON web tokens, private keys and well-known key prefixes
     (re.compile(r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"), MASK),
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END[A-Z ]*-----|\Z)"), MASK),
-    (re.compile(r"\b(?:sk|pk|rk|gh[oprsu]|github_pat|xox[abeprs]|glpat|hf|npm)[-_][A-Za-z0-9_-]{16,}"), MASK),
+    (re.compile(r"\b(?:hb|sk|pk|rk|gh[oprsu]|github_pat|xox[abeprs]|glpat|hf|npm)[-_][A-Za-z0-9_-]{16,}"), MASK),
     (re.compile(r"\b(?:AKIA|ASIA|AIza)[A-Za-z0-9_-]{16,}"), MASK),
 )
 

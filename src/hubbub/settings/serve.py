@@ -56,6 +56,46 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     insecure: Annotated[
         bool, setting("Allow an address that others can reach without authentication.", flag="--insecure", switch=True)
     ] = False
+    allowed_hosts: Annotated[
+        tuple[str, ...],
+        setting("A name under which this server is reached, beside localhost.", flag="--allowed-host", form="HOST"),
+    ] = ()
+    allowed_origins: Annotated[
+        tuple[str, ...],
+        setting("An origin whose pages may call, beside those of this machine.", flag="--allowed-origin", form="URL"),
+    ] = ()
+    key_file: Annotated[
+        str | None, setting("API keys of those who may call (see `hubbub key`).", flag="--key-file", form="FILE")
+    ] = None
+    jwt_keys: Annotated[
+        str | None,
+        setting(
+            "Public keys of accepted tokens: a PEM, JWK or JWKS file, or the address of a JWKS.", flag="--jwt-keys"
+        ),
+    ] = None
+    jwt_issuer: Annotated[str, setting("Who must have issued a token.", flag="--jwt-issuer", form="URL")] = ""
+    jwt_audience: Annotated[
+        tuple[str, ...], setting("For whom a token must have been issued.", flag="--jwt-audience", form="NAME")
+    ] = ()
+    limits: Annotated[
+        tuple[str, ...],
+        setting(
+            "How often one caller may call: mcp=100/minute. Off loopback mcp=100/minute and health=1000/minute "
+            "unless set.",
+            flag="--limit",
+            form="ROUTE=N/UNIT",
+        ),
+    ] = ()
+    max_sessions: Annotated[int, setting("Legacy sessions kept at once.", flag="--max-sessions", ge=1)] = (
+        bounds.SESSIONS
+    )
+    session_idle_s: Annotated[
+        float, setting("How long an unused legacy session is kept.", flag="--session-idle-s", gt=0)
+    ] = bounds.SESSION_IDLE_S
+    max_streams: Annotated[int, setting("Streams held open at once.", flag="--max-streams", ge=1)] = bounds.STREAMS
+    drain_s: Annotated[
+        float, setting("How long running calls may go on when the server stops.", flag="--drain-s", ge=0)
+    ] = bounds.DRAIN_S
     max_message_bytes: Annotated[
         int,
         setting("The largest message accepted.", flag="--max-message-bytes", env="VDON_MCP_MAX_MESSAGE_BYTES", ge=1024),

@@ -8,6 +8,7 @@ GET /metrics     figures for Prometheus  GET /sse, POST /messages   the oldest t
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
@@ -23,12 +24,13 @@ from hubbub.errors import (
     SessionRequired,
 )
 from hubbub.ports import Figures, Gate, HttpExchange, OldPair, Quotas
-from hubbub.protocol.error_forms import INVALID_REQUEST, error_object, http_status
+from hubbub.protocol.error_forms import INTERNAL_ERROR, INVALID_REQUEST, error_object, http_status
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.jsonrpc import NULL, ErrorObject, encode_error
 from hubbub.protocol.model import ANONYMOUS, Principal
 from hubbub.protocol.refusal import Refusal
 from hubbub.protocol.revisions import LEGACY, NEWEST_LEGACY, is_modern_version
+from hubbub.security.quotas import caller_of
 from hubbub.server.http.call_stream import ResponseMode
 from hubbub.server.http.cookies import Cookies
 from hubbub.server.http.legacy import Legacy
@@ -39,7 +41,10 @@ from hubbub.server.http.sessions import Sessions
 from hubbub.server.http.streams import EventStore, Stream
 from hubbub.server.server import Server
 
+logger = logging.getLogger("hubbub.http")
+
 API_VERSION = "1.0.0"
+"""Of the plain interface, as contract 001 numbers it."""
 API_MAJOR = "1"
 Route = Callable[[HttpExchange, Principal], Awaitable[None]]
 
@@ -57,12 +62,16 @@ class Endpoint:
         plain_allowed: bool = True,
         old_pair: OldPair | None = None,
         metrics: Figures | None = None,
+        most_sessions: int = bounds.SESSIONS,
+        session_idle_s: float = bounds.SESSION_IDLE_S,
+        most_streams: int = bounds.STREAMS,
     ) -> None:
         self._server = server
         self._gate = gate
         self._quotas = quotas
         self._metrics = metrics
-        self.sessions = Sessions(server.audience)
+        self.sessions = Sessions(server.audience, limit=most_sessions, idle_s=session_idle_s)
+        self._most_streams = most_streams
         self._legacy = Legacy(server, self.sessions, mode)
         self._plain = Plain(server, Cookies())
         self._plain_streams: set[Stream] = set()
@@ -96,7 +105,12 @@ class Endpoint:
         except ConnectionClosed:
             return
         except HubbubError as error:
-            await exchange.reply(http_status(error), encode_error(NULL, error_object(error, NEWEST_LEGACY)))
+            if not exchange.has_answered:
+                await exchange.reply(http_status(error), encode_error(NULL, error_object(error, NEWEST_LEGACY)))
+        except Exception:
+            logger.exception("%s %s failed", exchange.method, exchange.path)
+            if not exchange.has_answered:
+                await exchange.reply(500, encode_error(NULL, ErrorObject(INTERNAL_ERROR, "Internal error")))
 
     async def admit(self, headers: Headers, client: str, path: str) -> Principal | Refusal:
         """Who calls, or why they may not: for every route and for WebSockets alike."""
@@ -107,8 +121,7 @@ class Endpoint:
         if self._gate is not None:
             principal = await self._gate(headers, client)
         if self._quotas is not None and isinstance(principal, Principal):
-            caller = client if principal is ANONYMOUS else principal.name
-            refusal = self._quotas.check(path, caller)
+            refusal = self._quotas.check(path, caller_of(principal, client))
             if refusal is not None:
                 return refusal
         return principal
@@ -117,7 +130,7 @@ class Endpoint:
         methods = self._routes.get(exchange.path)
         if methods is None:
             return Refusal(404, f"There is nothing at this path; try one of {', '.join(self._routes)}")
-        route = methods.get(exchange.method)
+        route = methods.get("GET" if exchange.method == "HEAD" and exchange.path != "/mcp" else exchange.method)
         if route is None:
             allowed = ", ".join(methods)
             return Refusal(405, f"This path takes only {allowed}", ((b"allow", allowed.encode()),))
@@ -159,8 +172,8 @@ class Endpoint:
             await refuse(exchange, Refusal(406, "GET /mcp is a stream; send `Accept: text/event-stream`"))
             return
         self._refuse_wrong_era(headers, names_session and session is None, session is not None)
-        if self._open_streams >= bounds.STREAMS:
-            raise Overloaded("open streams", bounds.STREAMS)
+        if self._open_streams >= self._most_streams:
+            raise Overloaded("open streams", self._most_streams)
         self._open_streams += 1
         exchange.watch(cancel=True)
         try:
