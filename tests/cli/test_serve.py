@@ -1,8 +1,11 @@
 """`hubbub serve` as a process: programs, packs, flags, and one line for every mistake."""
 
+import http.client
 import json
+import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -230,11 +233,26 @@ def test_what_is_set_for_nobody_is_refused(hubbub: Run, third_party: str, tmp_pa
 # -- flags -----------------------------------------------------------------------
 
 
-def test_until_http_exists_it_says_so_and_serves_on_stdio(hubbub: Run) -> None:
-    done = hubbub("serve", ECHO, stdin=LIST)
-    assert tool_names(done) == ["echo"]
-    assert len(done.stderr.splitlines()) == 1
-    assert "HTTP" in done.stderr
+def test_http_is_the_default_and_tells_where_to_point_a_client(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "hubbub", "serve", ECHO, "--port", "0"],
+        cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8",
+    ) as process:  # fmt: skip
+        stop = threading.Timer(40, process.kill)
+        stop.start()
+        try:
+            assert process.stderr is not None
+            told = re.search(r"echo serves http://127\.0\.0\.1:([0-9]+)/mcp", process.stderr.readline())
+            assert told is not None
+            client = http.client.HTTPConnection("127.0.0.1", int(told[1]), timeout=30)
+            client.request("GET", "/health")
+            assert client.getresponse().status == 200
+            client.close()
+        finally:
+            stop.cancel()
+            process.terminate()
+        assert process.communicate(timeout=30)[0] == ""
+        assert process.returncode == 0
 
 
 def test_one_dash_is_enough_for_the_flags_of_the_contract(hubbub: Run) -> None:
