@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from hubbub import bounds
 from hubbub.ports import Connect
@@ -47,6 +47,7 @@ def serve_http(
     server: Server, settings: ServeSettings = DEFAULT_SETTINGS, *, started: Callable[[str], None] = lambda url: None
 ) -> int:
     """Serve any number of clients over HTTP until the process is told to stop; its exit code."""
+    from hubbub.server.http.endpoint import API_VERSION
     from hubbub.transports import http_server
 
     host, port = settings.address
@@ -54,11 +55,17 @@ def serve_http(
     listener = http_server.listen(host, port)
 
     async def main() -> None:
-        app, end_streams = _http_app(server, settings, gate)
+        site = _site(server, settings, gate)
         async with server.running():
             started(_url(host, listener.getsockname()[1]))
             await http_server.serve(
-                app, listener, end_streams=end_streams, limit=settings.max_message_bytes, drain_s=settings.drain_s
+                site.app,
+                listener,
+                sweep=site.sweep,
+                end_streams=site.end_streams,
+                headers=[("x-mcp-version", API_VERSION)],
+                limit=settings.max_message_bytes,
+                drain_s=settings.drain_s,
             )
 
     with asyncio.Runner(loop_factory=http_server.new_event_loop) as runner:
@@ -92,8 +99,15 @@ def _gate(settings: ServeSettings, host: str) -> Gate:
     return Gate(edge, authenticators)
 
 
-def _http_app(server: Server, settings: ServeSettings, gate: Gate) -> tuple[App, Callable[[], None]]:
-    """Everything between the socket and the server, and how to end its streams."""
+class Site(NamedTuple):
+    """Everything between the socket and the server."""
+
+    app: App
+    sweep: Callable[[], None]
+    end_streams: Callable[[], None]
+
+
+def _site(server: Server, settings: ServeSettings, gate: Gate) -> Site:
     from hubbub.security.quotas import Quotas, limits_for
     from hubbub.server.http.endpoint import Endpoint
     from hubbub.transports import http, old_pair, websocket
@@ -124,7 +138,7 @@ def _http_app(server: Server, settings: ServeSettings, gate: Gate) -> tuple[App,
         pair.end_streams()
         sockets.end()
 
-    return app, end_streams
+    return Site(app, endpoint.sessions.sweep, end_streams)
 
 
 def _url(host: str, port: int) -> str:

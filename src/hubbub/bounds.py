@@ -101,8 +101,10 @@ SESSION_IDLE_S: Final = 1800.0
 """How long a legacy session is kept after it was last used."""
 STREAMS: Final = 5000
 """Streams that one endpoint holds open."""
-STREAMS_OF_ONE_SESSION: Final = 16
-"""Streams of one legacy session, open or waiting to be resumed."""
+STREAMS_OF_ONE_SESSION: Final = 256
+"""Streams of one legacy session."""
+STREAMS_TO_RESUME: Final = 16
+"""Streams of one legacy session that nobody reads, kept for a caller that comes back."""
 STORED_EVENTS: Final = 256
 """Events kept of one stream for a caller that comes back."""
 STORED_EVENT_BYTES: Final = 1024 * 1024

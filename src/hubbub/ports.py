@@ -80,6 +80,8 @@ class HttpExchange(Protocol):
     headers: Headers
     has_left: bool
     """Whether the caller is known to have gone away."""
+    has_answered: bool
+    """Whether an answer was at least begun."""
 
     async def body(self) -> bytes:
         """The request's body.

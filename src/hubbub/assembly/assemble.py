@@ -48,6 +48,7 @@ def _combine(settings: ServeSettings, sources: Sources) -> Server:
     parts += [install_pack(server, pack, settings_for(pack, sources)) for pack in packs]
     if settings.tool_profile is not None:
         use_profile(server, settings.tool_profile, parts)
+    server.tools.lists_safe_names = settings.tool_names == "safe"
     return server
 
 

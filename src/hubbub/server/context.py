@@ -84,6 +84,9 @@ class Context:
     def __init__(self, call: Call, server: Server) -> None:
         self.call = call
         self.server = server
+        self.is_cancelled = False
+        """Whether the caller no longer wants the answer. An async handler is told by `CancelledError`;
+        one that runs in a thread looks here now and then."""
         self._loop = asyncio.get_running_loop()
 
     @property

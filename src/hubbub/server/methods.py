@@ -45,9 +45,9 @@ _QUESTIONS = ("elicitation", "sampling", "roots")
 
 async def call_tool(server: Server, call: Call) -> Reply:
     params = call.params
-    tool = server.tools.get(params.name)
+    tool = server.tools.find(params.name)
     if tool is None:
-        raise ToolNotFound(params.name, [known.name for known in visible_tools(server)])
+        raise ToolNotFound(params.name, [server.tools.listed_name(known) for known in visible_tools(server)])
     if not server.view.shows(tool):
         raise ArgumentsInvalid(f"Tool {tool.name!r} is disabled by the active profile")
     return await run_tool(server, tool, params.arguments, call)
@@ -102,7 +102,13 @@ async def list_tools(server: Server, call: Call) -> Reply:
     shown, cursor = page(
         visible_tools(server), call.params.cursor, lambda tool: tool.name, server.sealer, purpose="tools"
     )
-    return cacheable(server, wire.ToolsReply(tools=[tool.entry(revision) for tool in shown], next_cursor=cursor))
+    entries = [tool.entry(revision) for tool in shown]
+    if server.tools.lists_safe_names:
+        entries = [
+            msgspec.structs.replace(entry, name=server.tools.listed_name(tool))
+            for entry, tool in zip(entries, shown, strict=True)
+        ]
+    return cacheable(server, wire.ToolsReply(tools=entries, next_cursor=cursor))
 
 
 def visible_tools(server: Server) -> list[Tool]:

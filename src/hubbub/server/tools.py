@@ -7,13 +7,11 @@ parameters, and what it returns becomes content without being looked at twice.
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw
 
-from hubbub.errors import HubbubError, ToolError
 from hubbub.protocol.content import CONTENT_TYPES, Text
 from hubbub.protocol.docstrings import read_docstring
 from hubbub.protocol.headers import header_parameters
@@ -25,17 +23,14 @@ from hubbub.protocol.schema import Arguments, Output
 from hubbub.protocol.schema_data import DataArguments
 from hubbub.protocol.shape import shape_tool_entry
 from hubbub.protocol.wire import Icon, ToolAnnotations, ToolEntry, ToolReply
-from hubbub.security.redact import redact
 from hubbub.server.asking import Ask, gather_answers
 from hubbub.server.context import Context
-from hubbub.server.threads import run_in_thread
+from hubbub.server.handlers import Handler
 
 if TYPE_CHECKING:
     from hubbub.server.server import Server
 
-logger = logging.getLogger("hubbub.tools")
-
-Handler = Callable[..., Any]
+Function = Callable[..., Any]
 
 
 class Tool:
@@ -43,7 +38,7 @@ class Tool:
 
     def __init__(
         self,
-        function: Handler,
+        function: Function,
         *,
         name: str | None = None,
         description: str | None = None,
@@ -77,9 +72,8 @@ class Tool:
             meta if meta is not None else UNSET,
         )
         self._entries: dict[str, ToolEntry] = {}
-        self._is_async = inspect.iscoroutinefunction(function)
         injected = self.arguments.injected
-        self._context_name = next((key for key, kind in injected.items() if kind is Context), None)
+        self._handler = Handler(function, next((key for key, kind in injected.items() if kind is Context), None))
         self.asks = {key: ask for key, ask in injected.items() if isinstance(ask, Ask)}
         """Inputs that the person gives before the function starts."""
         self.headers = header_parameters(self.arguments.schema)
@@ -103,7 +97,7 @@ class Tool:
     @property
     def converses(self) -> bool:
         """Whether a call may ask the caller something before it answers."""
-        return self._context_name is not None or bool(self.asks)
+        return self._handler.context_name is not None or bool(self.asks)
 
     def entry(self, revision: Revision) -> ToolEntry:
         """The tool as `tools/list` shows it in this revision."""
@@ -122,23 +116,9 @@ class Tool:
             ToolFailure: the arguments do not fit, or the function failed.
         """
         arguments = self.arguments.decode(raw)
-        if self._context_name is not None:
-            arguments[self._context_name] = Context(call, server)
         if self.asks:
             arguments |= answers or await gather_answers(self.asks, Context(call, server))
-        try:
-            if self._is_async:
-                value = await self.function(**arguments)
-            else:
-                value = await run_in_thread(server.threads, self.function, arguments)
-                if inspect.isawaitable(value):
-                    value = await value
-        except HubbubError:
-            raise
-        except Exception as error:
-            logger.warning("tool %s failed", self.name, exc_info=True)
-            raise ToolError(_explain(error)) from error
-        return self._reply(value)
+        return self._reply(await self._handler.call(arguments, call, server))
 
     def _reply(self, value: Any) -> ToolReply:
         if self._output.schema is None:
@@ -152,7 +132,7 @@ class Tool:
         return ToolReply(structured_content=Raw(self._output.encode(value)))
 
 
-def _arguments(function: Handler, schema: Mapping[str, Any] | None) -> Arguments | DataArguments:
+def _arguments(function: Function, schema: Mapping[str, Any] | None) -> Arguments | DataArguments:
     if schema is None:
         return Arguments.of(function, skip=(Context, Ask))
     hints = resolve_hints(function, skip=(Context,))
@@ -172,12 +152,7 @@ def _as_content(value: Any) -> list[Any] | None:
     return None
 
 
-def _explain(error: Exception) -> str:
-    """An exception in a line for the model: its message, or at least its kind."""
-    return redact(str(error)) or type(error).__name__
-
-
-def _summary(function: Handler) -> str:
+def _summary(function: Function) -> str:
     """The docstring without its parameter section, which is in the schema."""
     return read_docstring(inspect.getdoc(function)).description
 

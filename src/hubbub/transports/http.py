@@ -24,14 +24,11 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Endpoint = Callable[[HttpExchange], Awaitable[None]]
 
-API_VERSION = b"1.0.0"
-_VERSION = (b"x-mcp-version", API_VERSION)
 _JSON = (b"content-type", b"application/json")
 _STREAM = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
-    _VERSION,
 )
 
 
@@ -47,6 +44,7 @@ class Exchange:
         "_task",
         "_watcher",
         "client",
+        "has_answered",
         "has_left",
         "headers",
         "method",
@@ -63,6 +61,7 @@ class Exchange:
         self.client: str = scope["client"][0] if scope.get("client") else ""
         self.headers = Headers(scope["headers"])
         self.has_left = False
+        self.has_answered = False
         self._receive = receive
         self._send = send
         self._limit = limit
@@ -102,9 +101,9 @@ class Exchange:
 
     async def reply(self, status: int, body: bytes = b"", headers: HeaderList = ()) -> None:
         """Answer in one piece; JSON unless the headers say otherwise."""
-        self._done = True
+        self._done = self.has_answered = True
         length = (b"content-length", str(len(body)).encode())
-        fields = [_VERSION, length, *headers]
+        fields = [length, *headers]
         if body and not any(name == b"content-type" for name, _ in headers):
             fields.append(_JSON)
         await self._send({"type": "http.response.start", "status": status, "headers": fields})
@@ -112,7 +111,7 @@ class Exchange:
 
     async def start_stream(self, headers: HeaderList = ()) -> None:
         """Start answering with server-sent events."""
-        self._streaming = True
+        self._streaming = self.has_answered = True
         await self._send({"type": "http.response.start", "status": 200, "headers": [*_STREAM, *headers]})
 
     async def write(self, event: bytes) -> None:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import uvicorn
@@ -24,8 +24,8 @@ from hubbub.transports.http import App
 logger = logging.getLogger("hubbub.http")
 
 _SWEEP_TICKS: Final = 10  # uvicorn ticks ten times a second
-_TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-_TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_TOO_LARGE: Final = b"431 Request Header Fields Too Large"
+_TOO_SLOW: Final = b"408 Request Timeout"
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -71,13 +71,15 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self.transport.is_closing():
             super().send_400_response(msg)
 
-    def give_up(self, farewell: bytes) -> None:
+    def give_up(self, status: bytes) -> None:
         """Close a connection whose request does not arrive as it should."""
         if self.transport.is_closing():
             return
         cycle: Any = self.cycle
         if cycle is None or cycle.response_complete:
-            self.transport.write(farewell)
+            headers = b"".join(b"%b: %b\r\n" % pair for pair in self.server_state.default_headers)
+            closing = b"connection: close\r\ncontent-length: 0\r\n\r\n"
+            self.transport.write(b"HTTP/1.1 %b\r\n%b%b" % (status, headers, closing))
         self.transport.close()
 
     def is_overdue(self, now: float) -> bool:
@@ -91,13 +93,15 @@ class BoundedProtocol(HttpToolsProtocol):
 class HttpServer(uvicorn.Server):
     """uvicorn, with an eye on slow senders and an end to open streams."""
 
-    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, sweep: Callable[[], None], end_streams: Callable[[], None]) -> None:
         super().__init__(config)
+        self._sweep = sweep
         self._end_streams = end_streams
 
     async def on_tick(self, counter: int) -> bool:
         """Every tenth of a second."""
         if counter % _SWEEP_TICKS == 0:
+            self._sweep()
             now = asyncio.get_running_loop().time()
             for connection in list(self.server_state.connections):
                 if isinstance(connection, BoundedProtocol) and connection.is_overdue(now):
@@ -114,7 +118,9 @@ async def serve(
     app: App,
     listener: socket.socket,
     *,
+    sweep: Callable[[], None],
     end_streams: Callable[[], None],
+    headers: Sequence[tuple[str, str]] = (),
     limit: int = bounds.MESSAGE_BYTES,
     drain_s: float = bounds.DRAIN_S,
 ) -> None:
@@ -128,6 +134,7 @@ async def serve(
         log_config=None,
         access_log=False,
         server_header=False,
+        headers=list(headers),
         ws_max_size=limit,
         ws_ping_interval=bounds.KEEP_ALIVE_S,
         timeout_keep_alive=bounds.IDLE_CONNECTION_S,
@@ -135,7 +142,7 @@ async def serve(
         limit_concurrency=bounds.CONNECTIONS,
     )
     config.load()
-    server = HttpServer(config, end_streams)
+    server = HttpServer(config, sweep, end_streams)
     _stop_on_signals(server)
     await server._serve(sockets=[listener])
 

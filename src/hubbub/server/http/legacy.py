@@ -114,7 +114,7 @@ class Legacy:
         stream, after = self._stream_to_resume(session, last) if last is not None else (None, 0)
         is_new = stream is None
         if stream is None:
-            stream = session.own_stream()
+            stream = session.open_own_stream()
             after = stream.position
         await exchange.start_stream()
         if is_new and session.caller.revision.resumes_streams:

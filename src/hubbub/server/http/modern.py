@@ -67,7 +67,7 @@ class Modern:
             self._check_parameter_headers(name, incoming.params.arguments, headers)
 
     def _check_parameter_headers(self, name: str, arguments: msgspec.Raw, headers: Headers) -> None:
-        tool = self._server.tools.get(name)
+        tool = self._server.tools.find(name)
         if tool is None or not tool.headers:
             return
         try:
