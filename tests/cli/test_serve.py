@@ -270,6 +270,18 @@ def test_the_flag_for_the_largest_message_counts(hubbub: Run) -> None:
     assert "larger than 2048 bytes" in done.stdout
 
 
+def test_safe_names_are_listed_for_programs_and_packs_alike(hubbub: Run, tmp_path: Path, third_party: str) -> None:
+    text = PROGRAM.format(name="server").replace("@server.tool", "@server.tool(name='voice.shout')")
+    (tmp_path / "my.py").write_text(text, encoding="utf-8")
+    serve = ("serve", "my.py", "--transport", "stdio", "--tool-names", "safe")
+    call = requests(("tools/list", {}), ("tools/call", {"name": "voice_shout", "arguments": {"text": "a"}}))
+    listed, called = results(hubbub(*serve, stdin=call))
+    assert [tool["name"] for tool in listed["tools"]] == ["voice_shout"]
+    assert called["content"][0]["text"] == "A"
+    done = hubbub(*serve, "--pack", "tides", stdin=LIST, PYTHONPATH=third_party)
+    assert tool_names(done) == ["voice_shout", "tide", "flood"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
