@@ -58,6 +58,17 @@ FLAGS = [
     "--config",
     "--mcp-json",
     "--insecure",
+    "--allowed-host",
+    "--allowed-origin",
+    "--key-file",
+    "--jwt-keys",
+    "--jwt-issuer",
+    "--jwt-audience",
+    "--limit",
+    "--max-sessions",
+    "--session-idle-s",
+    "--max-streams",
+    "--drain-s",
     "--max-message-bytes",
     "--log-level",
     "--tool-names",
@@ -75,6 +86,17 @@ KEYS = [
     "config",
     "mcp_json",
     "insecure",
+    "allowed_hosts",
+    "allowed_origins",
+    "key_file",
+    "jwt_keys",
+    "jwt_issuer",
+    "jwt_audience",
+    "limits",
+    "max_sessions",
+    "session_idle_s",
+    "max_streams",
+    "drain_s",
     "max_message_bytes",
     "log_level",
     "tool_names",
@@ -132,4 +154,6 @@ def test_the_settings_of_serve_are_these() -> None:
 def test_every_setting_says_what_it_means() -> None:
     for setting in settings_of(ServeSettings):
         assert setting.description.endswith("."), setting.name
-        assert setting.flag == ("TARGET" if setting.key == "target" else f"--{setting.key.replace('_', '-')}")
+        # A flag that is repeated is in the singular, its key in the plural where both read better so.
+        option = f"--{setting.key.replace('_', '-')}"
+        assert setting.flag in ("TARGET" if setting.key == "target" else option, option.removesuffix("s"))

@@ -1,8 +1,11 @@
 """`hubbub serve` as a process: programs, packs, flags, and one line for every mistake."""
 
+import http.client
 import json
+import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -230,11 +233,26 @@ def test_what_is_set_for_nobody_is_refused(hubbub: Run, third_party: str, tmp_pa
 # -- flags -----------------------------------------------------------------------
 
 
-def test_until_http_exists_it_says_so_and_serves_on_stdio(hubbub: Run) -> None:
-    done = hubbub("serve", ECHO, stdin=LIST)
-    assert tool_names(done) == ["echo"]
-    assert len(done.stderr.splitlines()) == 1
-    assert "HTTP" in done.stderr
+def test_http_is_the_default_and_tells_where_to_point_a_client(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "hubbub", "serve", ECHO, "--port", "0"],
+        cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8",
+    ) as process:  # fmt: skip
+        stop = threading.Timer(40, process.kill)
+        stop.start()
+        try:
+            assert process.stderr is not None
+            told = re.search(r"echo serves http://127\.0\.0\.1:([0-9]+)/mcp", process.stderr.readline())
+            assert told is not None
+            client = http.client.HTTPConnection("127.0.0.1", int(told[1]), timeout=30)
+            client.request("GET", "/health")
+            assert client.getresponse().status == 200
+            client.close()
+        finally:
+            stop.cancel()
+            process.terminate()
+        assert process.communicate(timeout=30)[0] == ""
+        assert process.returncode == 0
 
 
 def test_one_dash_is_enough_for_the_flags_of_the_contract(hubbub: Run) -> None:
@@ -250,6 +268,18 @@ def test_the_flag_for_the_largest_message_counts(hubbub: Run) -> None:
     stdin = requests(("tools/call", {"name": "echo", "arguments": {"text": "x" * 5000}}))
     done = hubbub("serve", ECHO, "--transport", "stdio", "--max-message-bytes", "2048", stdin=stdin)
     assert "larger than 2048 bytes" in done.stdout
+
+
+def test_safe_names_are_listed_for_programs_and_packs_alike(hubbub: Run, tmp_path: Path, third_party: str) -> None:
+    text = PROGRAM.format(name="server").replace("@server.tool", "@server.tool(name='voice.shout')")
+    (tmp_path / "my.py").write_text(text, encoding="utf-8")
+    serve = ("serve", "my.py", "--transport", "stdio", "--tool-names", "safe")
+    call = requests(("tools/list", {}), ("tools/call", {"name": "voice_shout", "arguments": {"text": "a"}}))
+    listed, called = results(hubbub(*serve, stdin=call))
+    assert [tool["name"] for tool in listed["tools"]] == ["voice_shout"]
+    assert called["content"][0]["text"] == "A"
+    done = hubbub(*serve, "--pack", "tides", stdin=LIST, PYTHONPATH=third_party)
+    assert tool_names(done) == ["voice_shout", "tide", "flood"]
 
 
 @pytest.mark.parametrize(
