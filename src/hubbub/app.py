@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -33,9 +36,28 @@ def serve_stdio(server: Server, *, limit: int = bounds.MESSAGE_BYTES) -> int:
     async def main() -> None:
         async with server.running():
             await stdio.serve(connector(server), source, sink, limit=limit)
+        if not await _all_ended() or server.threads.is_running:
+            _leave(0)
 
     asyncio.run(main())
     return 0
+
+
+async def _all_ended() -> bool:
+    """Cancel what still runs; whether it ended in time."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    return not tasks or not (await asyncio.wait(tasks, timeout=bounds.LEAVE_S))[1]
+
+
+def _leave(code: int) -> None:
+    """Exit without waiting for tools that cannot be stopped, as the interpreter would."""
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    os._exit(code)
 
 
 def run(server: Server, transport: Literal["stdio"] = "stdio") -> None:

@@ -36,6 +36,9 @@ DRAIN_S: Final = 30.0
 STOP_S: Final = 5.0
 """How long cancelled work may take to clean up when the process stops."""
 
+LEAVE_S: Final = 1.0
+"""How long whatever still runs after that may hold up the exit."""
+
 # -- one server ----------------------------------------------------------------
 TOOLS: Final = 10_000
 """Tools, resources, templates or prompts registered in one server, each."""

@@ -170,6 +170,7 @@ class Connection:
     async def _serve(self, key: bytes, call: Call, deliver: Deliver) -> None:
         response = b""
         try:
+            await self._drained()  # nothing is begun for a client that does not read
             response, _ = await answer(self._server, call, self._server.identity)
         finally:
             del self._running[key]
