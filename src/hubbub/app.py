@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from hubbub import bounds
 from hubbub.ports import Connect
@@ -17,7 +17,7 @@ from hubbub.settings import ServeSettings
 
 if TYPE_CHECKING:
     from hubbub.security.gate import Gate
-    from hubbub.transports.http import App
+    from hubbub.transports.http_server import Site
 
 DEFAULT_SETTINGS = ServeSettings()
 
@@ -77,14 +77,12 @@ def serve_http(
     listener = http_server.listen(host, port)
 
     async def main() -> None:
-        site = _site(server, settings, gate)
+        url = _url(host, listener.getsockname()[1])
+        site = _site(server, settings, gate, lambda: started(url))
         async with server.running():
-            started(_url(host, listener.getsockname()[1]))
             await http_server.serve(
-                site.app,
+                site,
                 listener,
-                sweep=site.sweep,
-                end_streams=site.end_streams,
                 headers=[("x-mcp-version", API_VERSION)],
                 limit=settings.max_message_bytes,
                 drain_s=settings.drain_s,
@@ -121,19 +119,13 @@ def _gate(settings: ServeSettings, host: str) -> Gate:
     return Gate(edge, authenticators)
 
 
-class Site(NamedTuple):
+def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable[[], None]) -> Site:
     """Everything between the socket and the server."""
-
-    app: App
-    sweep: Callable[[], None]
-    end_streams: Callable[[], None]
-
-
-def _site(server: Server, settings: ServeSettings, gate: Gate) -> Site:
     from hubbub.security.quotas import Quotas, limits_for
     from hubbub.server.http.endpoint import Endpoint
     from hubbub.transports import http, old_pair, websocket
     from hubbub.transports.cors import Cors
+    from hubbub.transports.http_server import Site
 
     limits = limits_for(settings.address[0], settings.limits or None)
     pair = old_pair.OldPair(connector(server), limit=settings.max_streams)
@@ -160,7 +152,7 @@ def _site(server: Server, settings: ServeSettings, gate: Gate) -> Site:
         pair.end_streams()
         sockets.end()
 
-    return Site(app, endpoint.sessions.sweep, end_streams)
+    return Site(app, started, endpoint.sessions.sweep, end_streams)
 
 
 def _url(host: str, port: int) -> str:

@@ -12,7 +12,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -26,6 +26,17 @@ logger = logging.getLogger("hubbub.http")
 _SWEEP_TICKS: Final = 10  # uvicorn ticks ten times a second
 _TOO_LARGE: Final = b"431 Request Header Fields Too Large"
 _TOO_SLOW: Final = b"408 Request Timeout"
+
+
+class Site(NamedTuple):
+    """What is served, and what it wants to be told."""
+
+    app: App
+    started: Callable[[], None]
+    sweep: Callable[[], None]
+    """Called every second: time to forget what is idle."""
+    end_streams: Callable[[], None]
+    """Called when the server stops: streams would never end by themselves."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -93,15 +104,19 @@ class BoundedProtocol(HttpToolsProtocol):
 class HttpServer(uvicorn.Server):
     """uvicorn, with an eye on slow senders and an end to open streams."""
 
-    def __init__(self, config: uvicorn.Config, sweep: Callable[[], None], end_streams: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, site: Site) -> None:
         super().__init__(config)
-        self._sweep = sweep
-        self._end_streams = end_streams
+        self._site = site
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and only then say so: whoever reads it may connect or send a signal at once."""
+        await super().startup(sockets)
+        self._site.started()
 
     async def on_tick(self, counter: int) -> bool:
         """Every tenth of a second."""
         if counter % _SWEEP_TICKS == 0:
-            self._sweep()
+            self._site.sweep()
             now = asyncio.get_running_loop().time()
             for connection in list(self.server_state.connections):
                 if isinstance(connection, BoundedProtocol) and connection.is_overdue(now):
@@ -110,23 +125,21 @@ class HttpServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let open streams end before waiting for them."""
-        self._end_streams()
+        self._site.end_streams()
         await super().shutdown(sockets)
 
 
 async def serve(
-    app: App,
+    site: Site,
     listener: socket.socket,
     *,
-    sweep: Callable[[], None],
-    end_streams: Callable[[], None],
     headers: Sequence[tuple[str, str]] = (),
     limit: int = bounds.MESSAGE_BYTES,
     drain_s: float = bounds.DRAIN_S,
 ) -> None:
     """Serve until the process is told to stop; then drain within a bound."""
     config = uvicorn.Config(
-        app,
+        site.app,
         http=BoundedProtocol,
         ws="websockets-sansio",
         loop="none",
@@ -142,7 +155,7 @@ async def serve(
         limit_concurrency=bounds.CONNECTIONS,
     )
     config.load()
-    server = HttpServer(config, sweep, end_streams)
+    server = HttpServer(config, site)
     _stop_on_signals(server)
     await server._serve(sockets=[listener])
 
