@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from hubbub import bounds
 from hubbub.ports import Connect
 from hubbub.server.connection import Connection
 from hubbub.server.server import Server
+from hubbub.settings import ServeSettings
+
+if TYPE_CHECKING:
+    from hubbub.security.gate import Gate
+    from hubbub.transports.http import App
+
+DEFAULT_SETTINGS = ServeSettings()
 
 
 def connector(server: Server) -> Connect:
@@ -33,3 +41,105 @@ def serve_stdio(server: Server, *, limit: int = bounds.MESSAGE_BYTES) -> int:
 def run(server: Server, transport: Literal["stdio"] = "stdio") -> None:
     """Serve until the client leaves: the last line of a script that is a server."""
     raise SystemExit(serve_stdio(server))
+
+
+def serve_http(
+    server: Server, settings: ServeSettings = DEFAULT_SETTINGS, *, started: Callable[[str], None] = lambda url: None
+) -> int:
+    """Serve any number of clients over HTTP until the process is told to stop; its exit code."""
+    from hubbub.server.http.endpoint import API_VERSION
+    from hubbub.transports import http_server
+
+    host, port = settings.address
+    gate = _gate(settings, host)
+    listener = http_server.listen(host, port)
+
+    async def main() -> None:
+        site = _site(server, settings, gate)
+        async with server.running():
+            started(_url(host, listener.getsockname()[1]))
+            await http_server.serve(
+                site.app,
+                listener,
+                sweep=site.sweep,
+                end_streams=site.end_streams,
+                headers=[("x-mcp-version", API_VERSION)],
+                limit=settings.max_message_bytes,
+                drain_s=settings.drain_s,
+            )
+
+    with asyncio.Runner(loop_factory=http_server.new_event_loop) as runner:
+        runner.run(main())
+    return 0
+
+
+def _gate(settings: ServeSettings, host: str) -> Gate:
+    """Who may come in. Refuses settings that would let everybody in from everywhere."""
+    from hubbub.security.gate import Authenticator, EdgeSettings, Gate
+
+    authenticators: list[Authenticator] = []
+    if settings.key_file is not None:
+        from pathlib import Path
+
+        from hubbub.security.keys import ApiKeys
+
+        authenticators.append(ApiKeys(Path(settings.key_file)))
+    if settings.jwt_keys is not None:
+        from hubbub.net.fetch import fetch
+        from hubbub.security.jwt import JwtSettings, open_tokens
+
+        jwt = JwtSettings(keys=settings.jwt_keys, issuer=settings.jwt_issuer, audience=settings.jwt_audience)
+        authenticators.append(open_tokens(jwt, fetch))
+    edge = EdgeSettings(
+        bind_host=host,
+        allowed_hosts=settings.allowed_hosts,
+        allowed_origins=settings.allowed_origins,
+        insecure=settings.insecure,
+    )
+    return Gate(edge, authenticators)
+
+
+class Site(NamedTuple):
+    """Everything between the socket and the server."""
+
+    app: App
+    sweep: Callable[[], None]
+    end_streams: Callable[[], None]
+
+
+def _site(server: Server, settings: ServeSettings, gate: Gate) -> Site:
+    from hubbub.security.quotas import Quotas, limits_for
+    from hubbub.server.http.endpoint import Endpoint
+    from hubbub.transports import http, old_pair, websocket
+    from hubbub.transports.cors import Cors
+
+    limits = limits_for(settings.address[0], settings.limits or None)
+    pair = old_pair.OldPair(connector(server), limit=settings.max_streams)
+    endpoint = Endpoint(
+        server,
+        gate=gate,
+        quotas=Quotas(limits) if limits else None,
+        mode=settings.response,
+        old_pair=pair,
+        most_sessions=settings.max_sessions,
+        session_idle_s=settings.session_idle_s,
+        most_streams=settings.max_streams,
+    )
+    limit = settings.max_message_bytes
+    sockets = websocket.WebSockets(connector(server), endpoint.admit, limit=limit)
+    over_http = Cors(http.application(endpoint, limit=limit), settings.allowed_origins)
+
+    async def app(scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
+        serve = over_http if scope["type"] == "http" else sockets
+        await serve(scope, receive, send)
+
+    def end_streams() -> None:
+        endpoint.end_streams()
+        pair.end_streams()
+        sockets.end()
+
+    return Site(app, endpoint.sessions.sweep, end_streams)
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from hubbub.errors import MessageError
-from hubbub.protocol.http_headers import Headers
+from hubbub.protocol.http_headers import HeaderList, Headers
 from hubbub.protocol.model import Call, Note, Principal, Reply
 from hubbub.protocol.refusal import Refusal
 
@@ -69,18 +69,80 @@ class Connect(Protocol):
         """`send` takes one message and never waits; `drained` waits while the client does not read."""
 
 
+class HttpExchange(Protocol):
+    """One HTTP request and the answer being written to it."""
+
+    method: str
+    path: str
+    query: str
+    scheme: str
+    client: str
+    headers: Headers
+    has_left: bool
+    """Whether the caller is known to have gone away."""
+    has_answered: bool
+    """Whether an answer was at least begun."""
+
+    async def body(self) -> bytes:
+        """The request's body.
+
+        Raises:
+            MessageTooLarge: it is larger than we read.
+            ConnectionClosed: the sender has left, or was too slow.
+        """
+
+    async def reply(self, status: int, body: bytes = b"", headers: HeaderList = ()) -> None:
+        """Answer in one piece."""
+
+    async def start_stream(self, headers: HeaderList = ()) -> None:
+        """Start answering with server-sent events."""
+
+    async def write(self, event: bytes) -> None:
+        """Write an encoded event; waits for a slow reader, but not for ever."""
+
+    async def end(self) -> None:
+        """End a stream."""
+
+    def watch(self, *, cancel: bool) -> None:
+        """Notice from now on when the caller leaves, and cancel the running task then if asked to."""
+
+    def unwatch(self) -> None:
+        """The answer is complete: stop noticing."""
+
+
+class Interruptible(Protocol):
+    """A way back that can be taken up again later."""
+
+    async def release(self) -> None:
+        """End the open stream now; the caller comes back for the rest."""
+
+
 class Gate(Protocol):
-    """Knows who sends an HTTP request, or why it is not served."""
+    """Who is it, and may they come in."""
 
-    async def __call__(self, headers: Headers, client: str | None) -> Principal | Refusal:
-        """The caller, or the refusal to send."""
-
-    def check(self, headers: Headers) -> Refusal | None:
-        """The same without asking who calls, for routes that anybody may ask."""
+    async def __call__(self, headers: Headers, client: str) -> Principal | Refusal:
+        """The caller, or why not."""
 
 
-class Quota(Protocol):
-    """Counts requests."""
+class Quotas(Protocol):
+    """How often may they come in."""
 
     def check(self, endpoint: str, caller: str) -> Refusal | None:
-        """Count one request; the refusal to send when it is one too many."""
+        """Count one request; a refusal if it is one too many."""
+
+
+class Figures(Protocol):
+    """Metrics in the form that Prometheus reads."""
+
+    def render(self) -> bytes:
+        """All figures."""
+
+
+class OldPair(Protocol):
+    """The HTTP+SSE transport of 2024-11-05: a stream, and posts that it answers."""
+
+    async def listen(self, exchange: HttpExchange, principal: Principal) -> None:
+        """`GET /sse`"""
+
+    async def post(self, exchange: HttpExchange, principal: Principal) -> None:
+        """`POST /messages`"""

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from hubbub import errors
+from hubbub.protocol.content import Text
 from hubbub.protocol.jsonrpc import ErrorObject
 from hubbub.protocol.revisions import Revision
 from hubbub.protocol.wire import ToolReply
@@ -65,6 +66,7 @@ FORMS: dict[type[errors.HubbubError], Form] = {
         400,
         lambda error: {"supported": error.supported, "requested": error.requested},
     ),
+    errors.MethodNotAllowed: _everywhere(INVALID_REQUEST, 405),
     errors.SessionRequired: _everywhere(INVALID_REQUEST, 400),
     errors.SessionNotFound: _everywhere(INVALID_REQUEST, 404),
     errors.ToolNotFound: Form(
@@ -76,8 +78,10 @@ FORMS: dict[type[errors.HubbubError], Form] = {
     ),
     errors.PromptNotFound: _everywhere(INVALID_PARAMS, 200, lambda error: {"promptName": error.name}),
     errors.ResourceNotFound: Form(INVALID_PARAMS, -32002, -32001, 200, lambda error: {"uri": error.uri}),
-    errors.ToolFailure: _everywhere(-32002, 200, _failure_data),
-    errors.ArgumentsInvalid: _everywhere(-32003, 200, _failure_data),
+    # In the MCP eras a failed tool is a result; these are the prompts and resources that failed.
+    errors.ToolFailure: Form(INTERNAL_ERROR, INTERNAL_ERROR, -32002, 200, _failure_data),
+    errors.ArgumentsInvalid: Form(INVALID_PARAMS, INVALID_PARAMS, -32003, 200, _failure_data),
+    errors.DeadlineExceeded: _everywhere(INTERNAL_ERROR, 408),
     errors.Overloaded: _everywhere(INTERNAL_ERROR, 503, lambda error: {"reason": "overloaded", "limit": error.limit}),
 }
 
@@ -104,8 +108,13 @@ def http_status(error: errors.HubbubError) -> int:
     return form_of(error).status
 
 
-def failure_reply(error: errors.ToolFailure, tool: str) -> ToolReply:
+def failure_reply(error: errors.ToolFailure, tool: str, revision: Revision) -> ToolReply:
     """A failed tool call as the result that the MCP eras make of it."""
     details: dict[str, Any] = {"type": error.kind, "message": error.message, "tool": tool}
     details |= _failure_data(error) or {}
-    return ToolReply(structured_content={"ok": False, "error": details}, is_error=True)
+    failure = {"ok": False, "error": details}
+    if error.has_schema and revision.is_mcp:
+        # Clients of both eras check failures against the output schema too and, where one
+        # does not fit, hide it from the model; text is not checked.
+        return ToolReply(content=[Text(msgspec.json.encode(failure).decode())], is_error=True)
+    return ToolReply(structured_content=failure, is_error=True)

@@ -11,7 +11,9 @@ the matter of `hubbub.protocol.headers`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
+HeaderList: TypeAlias = Sequence[tuple[bytes, bytes]]
 _COOKIE = b"cookie"
 
 
@@ -20,7 +22,7 @@ class Headers:
 
     __slots__ = ("_doubled", "_values")
 
-    def __init__(self, pairs: Sequence[tuple[bytes, bytes]] = ()) -> None:
+    def __init__(self, pairs: HeaderList = ()) -> None:
         self._values: Mapping[bytes, bytes] = dict(pairs)
         self._doubled: frozenset[bytes] | None = None
         if len(self._values) != len(pairs):
@@ -35,7 +37,7 @@ class Headers:
         value = self._values.get(name)
         return None if value is None else value.decode("latin-1")
 
-    def __contains__(self, name: bytes) -> bool:
+    def __contains__(self, name: object) -> bool:
         return name in self._values
 
     @property

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -72,6 +74,8 @@ _encoder = msgspec.json.Encoder()
 _MEMBERS = (b'"jsonrpc"', b'"id"', b'"method"', b'"params"', b'"result"', b'"error"')
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+"""One level down for what opens, one up for what closes, as signed bytes."""
 
 
 def decode_envelope(data: bytes) -> Envelope | list[bytes]:
@@ -138,12 +142,8 @@ def _check_nesting(data: bytes) -> None:
 
 
 def _measure_nesting(data: bytes) -> None:
-    brackets = _STRING.sub(b"", data).translate(None, _ALL_BUT_BRACKETS)
-    for _ in range(bounds.NESTING_DEPTH):
-        if not brackets:
-            return
-        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
-    if brackets:
+    steps = memoryview(_STRING.sub(b"", data).translate(_STEPS, _ALL_BUT_BRACKETS)).cast("b")
+    if max(accumulate(steps), default=0) > bounds.NESTING_DEPTH:
         raise ParseError(f"Parse error: nested deeper than {bounds.NESTING_DEPTH} levels")
 
 
@@ -190,15 +190,17 @@ def _accounted_bytes(envelope: Envelope) -> int:
 
 def _refuse_doubled_members(envelope: Envelope, data: bytes) -> None:
     """JSON parsers disagree on which of two equal keys counts, so neither does."""
-    outside = data
-    for part in (envelope.params, envelope.result, envelope.error):
-        if part is not UNSET and len(part) > 2:
-            outside = outside.replace(bytes(part), b"0", 1)
-    if not any(outside.count(member) > 1 for member in _MEMBERS):
+    parts = [bytes(part) for part in (envelope.params, envelope.result, envelope.error) if part is not UNSET]
+
+    def outside(text: bytes) -> int:
+        return data.count(text) - sum(part.count(text) for part in parts)
+
+    if not outside(b"\\") and not any(outside(member) > 1 for member in _MEMBERS):
         return
-    pairs = json.loads(data, object_pairs_hook=list)
-    names = [name for name, _ in pairs]
-    doubled = sorted({name for name in names if names.count(name) > 1})
+    # Numbers stay text: one of thousands of digits would be refused or take long.
+    pairs = json.loads(data, object_pairs_hook=list, parse_int=str, parse_float=str)
+    seen = Counter(name for name, _ in pairs)
+    doubled = [name for name in Envelope.__struct_fields__ if seen[name] > 1]
     if doubled:
         raise InvalidRequest(f"Doubled member: {', '.join(doubled)}")
 
@@ -206,7 +208,7 @@ def _refuse_doubled_members(envelope: Envelope, data: bytes) -> None:
 def id_key(identifier: Raw | bytes) -> bytes:
     """The id as a dictionary key: equal ids have equal keys, however they are escaped."""
     key = bytes(identifier)
-    if b"\\" in key:
+    if b"\\" in key and key[:1] == b'"':
         return _encoder.encode(_decode_string(key))
     return key
 
@@ -217,6 +219,7 @@ def salvage_id(data: bytes) -> Raw:
         loose = msgspec.json.decode(data, type=dict[str, Raw])
         identifier = bytes(loose.get("id", NULL))
         _check_id(identifier)
+        identifier.decode()
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, InvalidRequest, MessageTooLarge):
         return NULL
     return Raw(identifier)

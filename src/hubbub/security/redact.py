@@ -11,22 +11,27 @@ import re
 
 MASK = "***"
 
+# Each takes time in proportion to the text: messages may quote whatever a caller sent.
 _PATTERNS = (
     # user:password@ in URLs
-    (re.compile(r"(?<=://)[^/\s:@]*:[^/\s@]+(?=@)"), MASK),
+    (re.compile(r"(?<=://)[^/\s:@]*:[^/\s]+(?=@)"), MASK),
     # Authorization values
     (re.compile(r"(?i)\b(bearer|basic|token)\s+[A-Za-z0-9._~+/=-]{8,}"), rf"\1 {MASK}"),
-    # key=value and "key": "value" of telling names
+    # key=value and "key": "value" of telling names, also inside quoted JSON
     (
         re.compile(
-            r"(?i)\b([\w-]*(?:password|passwd|secret|api[_-]?key|access[_-]?token|auth[_-]?token|private[_-]?key))"
-            r"([\"']?\s*[=:]\s*[\"']?)[^\s\"',;&]+"
+            r"(?i)(passw(?:or)?d|passphrase|pwd|secret[\w-]{0,32}|api[_-]?key|access[_-]?key|private[_-]?key"
+            r"|[_-]token|\btoken(?=\\*[\"']?\s*=|\\*[\"']\s*:))"
+            r"(\\*[\"']?\s*[=:]\s*)"
+            r"(?:\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|\\+[\"'][^\"']*[\"']?|[^\s\"',;&]+)"
         ),
         rf"\1\2{MASK}",
     ),
-    # JSON web tokens and well-known key prefixes
-    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"), MASK),
-    (re.compile(r"\b(?:hb|sk|pk|rk|ghp|gho|ghs|xox[abp]|AKIA|glpat)[-_]?[A-Za-z0-9_-]{16,}"), MASK),
+    # JSON web tokens, private keys and well-known key prefixes
+    (re.compile(r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"), MASK),
+    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END[A-Z ]*-----|\Z)"), MASK),
+    (re.compile(r"\b(?:hb|sk|pk|rk|gh[oprsu]|github_pat|xox[abeprs]|glpat|hf|npm)[-_][A-Za-z0-9_-]{16,}"), MASK),
+    (re.compile(r"\b(?:AKIA|ASIA|AIza)[A-Za-z0-9_-]{16,}"), MASK),
 )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import UNSET, Raw
 
 from hubbub import bounds
-from hubbub.errors import HubbubError, InvalidParams, InvalidRequest, MessageError
+from hubbub.errors import HubbubError, IdInUse, InvalidParams, InvalidRequest, MessageError
 from hubbub.protocol.error_forms import error_object
 from hubbub.protocol.jsonrpc import (
     NULL,
@@ -59,6 +59,7 @@ class Connection:
         self._send = send
         self._drained = drained
         self._caller = Caller(revision=PLAIN, principal=principal, scope=scope)
+        self._spoke_modern = False
         self._running: dict[bytes, asyncio.Task[None] | None] = {}
         self._questions = Questions()
         self._loop = asyncio.get_running_loop()
@@ -99,7 +100,7 @@ class Connection:
         batch = Batch(self._send)
         for item in items:
             try:
-                message = _decode_item(item)
+                message = decode_item(item)
             except MessageError as error:
                 batch.expect()(encode_error(salvage_id(item), error_object(error, self._caller.revision)))
                 continue
@@ -122,7 +123,8 @@ class Connection:
         if isinstance(params, CancelledParams) and params.request_id is not UNSET:
             task = self._running.get(id_key(params.request_id))
             if task is not None:
-                task.cancel()
+                # Not before its first step: a task that never started would never clean up.
+                self._loop.call_soon(task.cancel)
 
     def _take_request(self, message: Envelope, deliver: Deliver) -> None:
         assert message.method is not UNSET
@@ -134,17 +136,14 @@ class Connection:
         facts = Facts(method=method, meta=meta, session=session if session.is_mcp else None)
         try:
             revision = climb(facts)
+            check_id(identifier, is_mcp=revision.is_mcp or method == "initialize")
+            key = self._free_key(identifier)
             caller = self._caller_of(revision, method, params, meta)
-            _check_id(identifier, caller.revision)
         except HubbubError as error:
             spoken = NEWEST_MODERN if claims_modern(facts) else session
-            deliver(encode_error(identifier, error_object(error, spoken)))
-            return
-        key = id_key(identifier)
-        if key in self._running:
-            # With the same id the client could not tell this answer from the other.
-            doubled = InvalidRequest(f"The id {key.decode()} is still in use by an earlier request")
-            deliver(encode_error(NULL, error_object(doubled, caller.revision)))
+            # With the id of another request the client could not tell this answer from the other.
+            told = NULL if isinstance(error, IdInUse) else identifier
+            deliver(encode_error(told, error_object(error, spoken)))
             return
         call = Call(id=identifier, method=method, raw=raw, params=params, meta=meta, caller=caller, back=self)
         self._running[key] = None
@@ -152,8 +151,15 @@ class Connection:
         if key in self._running:
             self._running[key] = task
 
+    def _free_key(self, identifier: Raw) -> bytes:
+        key = id_key(identifier)
+        if key in self._running:
+            raise IdInUse(key.decode())
+        return key
+
     def _caller_of(self, revision: Revision, method: str, params: Any, meta: Meta) -> Caller:
         if revision.stateless:
+            self._spoke_modern = True
             return modern_caller(meta, revision, self._caller.principal)
         if method == "initialize":
             if isinstance(params, InvalidParams):
@@ -178,15 +184,20 @@ class Connection:
 
     async def request(self, call: Call) -> Reply:
         """Ask the client something."""
-        return await self._questions.ask(call, self._send)
+        return await self._questions.ask(call, self._send_and_drain)
 
     async def notify(self, note: Note) -> None:
-        """Tell the client something; waits while it does not read."""
-        self._send(encode_notification(note.method, note.params))
+        """Tell the client something; wait while it does not read."""
+        await self._send_and_drain(encode_notification(note.method, note.params))
+
+    async def _send_and_drain(self, message: bytes) -> None:
+        self._send(message)
         await self._drained()
 
     def hear(self, note: Note) -> None:
         """Pass a change on, if this session is of the kind that is told unasked."""
+        if self._spoke_modern and not self._caller.revision.is_mcp:
+            return  # a modern client hears only what it listens to
         if note.method == RESOURCE_UPDATED and note.params.uri not in self._caller.watching:
             return
         self._send(encode_notification(note.method, note.params))
@@ -225,7 +236,8 @@ def open_session(params: InitializeParams, principal: Principal, scope: str | No
     )
 
 
-def _decode_item(item: bytes) -> Envelope:
+def decode_item(item: bytes) -> Envelope:
+    """One message of a batch."""
     message = decode_envelope(item)
     if not isinstance(message, Envelope):
         raise InvalidRequest("A batch holds messages, not batches")
@@ -234,10 +246,10 @@ def _decode_item(item: bytes) -> Envelope:
     return message
 
 
-def _check_id(identifier: Raw, revision: Revision) -> None:
+def check_id(identifier: Raw, *, is_mcp: bool) -> None:
     """MCP narrows JSON-RPC: an id is a string or a whole number, never null."""
     text = bytes(identifier)
-    if revision.is_mcp and text[:1] != b'"' and not text.lstrip(b"-").isdigit():
+    if is_mcp and text[:1] != b'"' and not text.lstrip(b"-").isdigit():
         raise InvalidRequest("`id` must be a string or a whole number")
 
 

@@ -6,7 +6,7 @@ One table for a session. The transport sends; this only numbers, waits and match
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -16,7 +16,7 @@ from hubbub.errors import ConnectionClosed, DeadlineExceeded, Overloaded, Remote
 from hubbub.protocol.jsonrpc import Envelope, ErrorObject, encode_notification, encode_request
 from hubbub.protocol.model import Call, RawReply, Reply
 
-Send = Callable[[bytes], None]
+Send = Callable[[bytes], Awaitable[None]]
 
 
 class Questions:
@@ -44,15 +44,15 @@ class Questions:
         key = str(self._last_id).encode()
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._pending[key] = answer
-        send(encode_request(self._last_id, call.method, call.raw))
         try:
             async with asyncio.timeout(self._answer_s):
+                await send(encode_request(self._last_id, call.method, call.raw))
                 return await answer
         except TimeoutError:
-            self._withdraw(key, send, "no answer in time")
+            await self._withdraw(key, send, "no answer in time")
             raise DeadlineExceeded(f"The answer to {call.method}", self._answer_s) from None
         except asyncio.CancelledError:
-            self._withdraw(key, send, "the call that asked was cancelled")
+            await self._withdraw(key, send, "the call that asked was cancelled")
             raise
         finally:
             self._pending.pop(key, None)
@@ -76,8 +76,8 @@ class Questions:
             if not answer.done():
                 answer.set_exception(ConnectionClosed("The client is gone"))
 
-    def _withdraw(self, key: bytes, send: Send, reason: str) -> None:
-        send(encode_notification("notifications/cancelled", {"requestId": int(key), "reason": reason}))
+    async def _withdraw(self, key: bytes, send: Send, reason: str) -> None:
+        await send(encode_notification("notifications/cancelled", {"requestId": int(key), "reason": reason}))
 
 
 def _remote_error(raw: Raw) -> RemoteError:

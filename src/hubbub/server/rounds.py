@@ -157,7 +157,7 @@ class Round:
         self._asked += 1
         if self._asked > bounds.ROUNDS_OF_ONE_CALL:
             raise Overloaded("questions in one call", bounds.ROUNDS_OF_ONE_CALL)
-        key = f"input_{self._asked}" if call.id is NULL else msgspec.json.decode(call.id, type=str)
+        key = self._free_key(f"input_{self._asked}" if call.id is NULL else msgspec.json.decode(call.id, type=str))
         answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
         self._questions[key] = _Question(call, answer)
         self._soon()
@@ -173,6 +173,14 @@ class Round:
         """Progress and logs go to whichever request is open now."""
         if self._next is not None and not self._next.done():
             await self._front.notify(note)
+
+    def _free_key(self, wanted: str) -> str:
+        """The name of a question; of two that are open at once, the second is numbered."""
+        key, number = wanted, 1
+        while key in self._questions:
+            number += 1
+            key = f"{wanted}_{number}"
+        return key
 
     def _soon(self) -> None:
         """Ask after the handler has had two turns of the loop, so that questions asked together go out together."""

@@ -11,7 +11,7 @@ knows nothing of bytes or transports; `hubbub.app` puts it on one.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar, overload
 
@@ -36,6 +36,7 @@ from hubbub.server.tools import Tool
 from hubbub.server.views import EVERYTHING, View
 
 F = TypeVar("F", bound=Callable[..., Any])
+HealthCheck = Callable[[], Awaitable[str | None]]
 Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
 
 
@@ -78,6 +79,8 @@ class Server:
         self.cache = cache if cache is not None else CacheHint()
         self.state: Any = None
         """What the lifespan yielded, while the server runs."""
+        self.health_checks: list[HealthCheck] = []
+        """Each says what is wrong with something the server depends on, or None."""
         self._lifespans: list[Lifespan] = [lifespan] if lifespan is not None else []
         self.profiles = dict(profiles or {})
         self.view = EVERYTHING
@@ -160,6 +163,11 @@ class Server:
     def resource_updated(self, uri: str) -> None:
         """Tell whoever watches this resource that it changed."""
         self.audience.publish(Note(RESOURCE_UPDATED, UpdatedParams(uri)))
+
+    async def problems(self) -> list[str]:
+        """What keeps the server from being ready."""
+        found = [await check() for check in self.health_checks]
+        return [problem for problem in found if problem is not None]
 
     def _publish_tool_change(self, change: ToolChange) -> None:
         params = {"type": change.type, "toolName": change.tool_name, "timestamp": change.timestamp}

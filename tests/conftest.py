@@ -1,0 +1,23 @@
+"""Runs `async def` tests: each in a loop of its own and within a deadline, without a plugin."""
+
+import asyncio
+import inspect
+
+import pytest
+
+DEADLINE_S = 30.0
+
+
+async def _within_deadline(test, arguments):
+    async with asyncio.timeout(DEADLINE_S):
+        await test(**arguments)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test):
+        return None
+    wanted = pyfuncitem._fixtureinfo.argnames
+    asyncio.run(_within_deadline(test, {name: pyfuncitem.funcargs[name] for name in wanted}))
+    return True

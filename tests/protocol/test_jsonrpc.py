@@ -1,0 +1,310 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET, Raw
+
+from hubbub import bounds
+from hubbub.errors import InvalidRequest, MessageError, MessageTooLarge, ParseError
+from hubbub.protocol.jsonrpc import (
+    Envelope,
+    ErrorObject,
+    decode_envelope,
+    encode_batch,
+    encode_error,
+    encode_notification,
+    encode_request,
+    encode_result,
+    id_key,
+    salvage_id,
+)
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)
+MEMBER_NAMES = st.sampled_from(["jsonrpc", "id", "method", "params", "result", "error", "more"])
+
+
+def request(**members):
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"} | members).encode()
+
+
+def with_id(identifier: bytes) -> bytes:
+    return b'{"jsonrpc":"2.0","id":' + identifier + b',"method":"ping"}'
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b" \n\t",
+        b"{",
+        b"}",
+        b"nul",
+        b"{'jsonrpc':'2.0'}",
+        b'{"jsonrpc":"2.0","id":1,"method":"ping"',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping"} {"jsonrpc":"2.0","id":2,"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping",}',
+        b'{"jsonrpc":"2.0","id":NaN,"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":01,"method":"ping"}',
+        b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"method":"ping"}',
+        '{"jsonrpc":"2.0","id":1,"method":"ping"}'.encode("utf-16"),
+        b'{"jsonrpc":"2.0","id":1,"method":"p\xffng"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"\xc3"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"\xed\xa0\x80"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"\xc0\xaf"}}',
+        rb'{"jsonrpc":"2.0","id":1,"method":"\ud800"}',
+        rb'{"jsonrpc":"2.0","id":"\udfff","method":"ping"}',
+        rb'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"\ud800"}}',
+        rb'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"\q"}}',
+        b'{"jsonrpc":"2.0","id":"a\nb","method":"ping"}',
+        b'{"jsonrpc":1,"id":1,"method":"ping"',
+        b'[{"jsonrpc":"2.0","id":1,"method":"ping"},nul]',
+        b'[{"jsonrpc":"2.0","id":1,"method":"ping"}',
+    ],
+)
+def test_what_is_not_json_is_a_parse_error(data):
+    with pytest.raises(ParseError):
+        decode_envelope(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"1",
+        b'"text"',
+        b"null",
+        b"true",
+        b"{}",
+        b'{"id":1,"method":"ping"}',
+        b'{"jsonrpc":"1.0","id":1,"method":"ping"}',
+        b'{"jsonrpc":2.0,"id":1,"method":"ping"}',
+        b'{"jsonrpc":null,"id":1,"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":1}',
+        b'{"jsonrpc":"2.0"}',
+        b'{"jsonrpc":"2.0","id":1,"method":null}',
+        b'{"jsonrpc":"2.0","id":1,"method":7}',
+        b'{"jsonrpc":"2.0","id":1,"method":["ping"]}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":null}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":"text"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":5}',
+        b"[]",
+    ],
+)
+def test_json_that_is_no_message_is_an_invalid_request(data):
+    with pytest.raises(InvalidRequest):
+        decode_envelope(data)
+
+
+@pytest.mark.parametrize(
+    "identifier", [b"1", b"0", b"-7", b"1.5", b"1e3", b"9" * 40, b'"a"', b'""', rb'"\u0061\n"', '"é"'.encode(), b"null"]
+)
+def test_an_id_is_kept_as_it_was_written(identifier):
+    assert bytes(decode_envelope(with_id(identifier)).id) == identifier
+
+
+@pytest.mark.parametrize("identifier", [b"true", b"false", b"{}", b"[]", b"[1]", b'{"a":1}'])
+def test_an_id_of_another_kind_is_refused(identifier):
+    with pytest.raises(InvalidRequest, match="id"):
+        decode_envelope(with_id(identifier))
+
+
+def test_an_id_may_be_as_long_as_its_bound_and_no_longer():
+    longest = b'"' + b"x" * (bounds.IDENTIFIER_BYTES - 2) + b'"'
+    assert bytes(decode_envelope(with_id(longest)).id) == longest
+    with pytest.raises(MessageTooLarge):
+        decode_envelope(with_id(longest[:-1] + b'x"'))
+    with pytest.raises(MessageTooLarge):
+        decode_envelope(with_id(b"9" * (bounds.IDENTIFIER_BYTES + 1)))
+
+
+def test_a_message_without_an_id_is_a_notification():
+    envelope = decode_envelope(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+    assert envelope.id is UNSET
+    assert envelope.method == "notifications/initialized"
+
+
+def test_an_answer_has_a_result_or_an_error_and_no_method():
+    result = decode_envelope(b'{"jsonrpc":"2.0","id":3,"result":{"a":[1, 2]}}')
+    assert result.method is UNSET
+    assert bytes(result.result) == b'{"a":[1, 2]}'
+    error = decode_envelope(b'{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}}')
+    assert bytes(error.error) == b'{"code":1,"message":"m"}'
+
+
+def test_unknown_members_are_ignored():
+    assert decode_envelope(request(more={"id": 1, "method": "x", "params": []})).method == "ping"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":1,"id":1,"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{},"params":{"a":1}}',
+        b'{"jsonrpc":"2.0","jsonrpc":"2.0","id":1,"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":1,"result":{},"result":{}}',
+        b'{"jsonrpc":"2.0","id":1,"error":{},"error":{}}',
+        b'{ "jsonrpc" : "2.0" , "id" : 1 , "method" : "ping" , "id" : 2 }',
+        rb'{"jsonrpc":"2.0","id":1,"\u0069d":2,"method":"ping"}',
+        rb'{"jsonrpc":"2.0","id":1,"method":"ping","m\u0065thod":"tools/call","params":{"a":"\\"}}',
+        # A value whose text also stands between the two members must not hide them.
+        b'{"jsonrpc":"2.0","id":1,"id":2,"method":"ping","result":":1,"}',
+        b'{"id":1,"id":2,"jsonrpc":"2.0","result":":1,"}',
+        b'{"jsonrpc":"2.0","id":1,"id":2,"method":"ping","params":{"n":' + b"9" * 5000 + b"}}",
+    ],
+)
+def test_a_doubled_member_is_refused(data):
+    with pytest.raises(InvalidRequest, match="Doubled"):
+        decode_envelope(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        request(params={"id": 1, "method": "x", "jsonrpc": "2.0", "params": {"id": 2}}),
+        b'{"jsonrpc":"2.0","id":"id","method":"method","params":{"id":"id","method":"method"}}',
+        b'{"jsonrpc":"2.0","id":1,"result":{"id":1,"result":{"id":1}}}',
+        rb'{"jsonrpc":"2.0","id":"\"id\"","method":"\"id\""}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"n":' + b"9" * 5000 + b'},"more":{"id":1}}',
+    ],
+)
+def test_names_that_repeat_elsewhere_are_no_doubled_members(data):
+    assert isinstance(decode_envelope(data), Envelope)
+
+
+def test_many_unknown_members_are_read_in_no_time():
+    members = b",".join(b'"a%d":1' % number for number in range(100_000))
+    assert decode_envelope(b'{"jsonrpc":"2.0","id":1,"method":"ping",' + members + rb',"b":"\n"}').method == "ping"
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}"), (b'[{"a":', b"}]"), (b'{"a":[', b"]}")]
+)
+def test_nesting_has_one_bound_for_every_mixture_of_brackets(opening, closing):
+    levels = opening.count(b"[") + opening.count(b"{")
+
+    def nested(depth: int) -> bytes:
+        inside = opening * (depth // levels) + b"1" + closing * (depth // levels)
+        return b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[' + inside + b"]}"
+
+    assert decode_envelope(nested(bounds.NESTING_DEPTH - 2)).method == "ping"
+    for depth in (bounds.NESTING_DEPTH, bounds.NESTING_DEPTH + 20, 100_000):
+        with pytest.raises(ParseError):
+            decode_envelope(nested(depth))
+
+
+def test_brackets_in_text_and_beside_each_other_are_not_nesting():
+    wide = request(params={"text": "[{" * 1000, "escaped": '"[\\' * 500, "items": [[]] * 1000})
+    assert isinstance(decode_envelope(wide), Envelope)
+
+
+def test_bottomless_input_is_a_parse_error():
+    for data in (b"[" * 1_000_000, b'{"a":' * 1_000_000, b"[" * 500_000 + b"]" * 500_000):
+        with pytest.raises(ParseError):
+            decode_envelope(data)
+
+
+def test_a_batch_gives_its_items_undecoded():
+    items = decode_envelope(b' [ {"jsonrpc":"2.0","id":1,"method":"ping"} , 1, [] ,"x" ] ')
+    assert items == [b'{"jsonrpc":"2.0","id":1,"method":"ping"}', b"1", b"[]", b'"x"']
+
+
+def test_a_batch_is_bounded():
+    def of(size):
+        return b"[" + b",".join([b"1"] * size) + b"]"
+
+    assert len(decode_envelope(of(bounds.BATCH_ITEMS))) == bounds.BATCH_ITEMS
+    with pytest.raises(InvalidRequest, match="batch"):
+        decode_envelope(of(bounds.BATCH_ITEMS + 1))
+
+
+@pytest.mark.parametrize(
+    ("data", "identifier"),
+    [
+        (b'{"jsonrpc":"1.0","id":7,"method":"ping"}', b"7"),
+        (b'{"id":"a","method":5}', b'"a"'),
+        (b'{"jsonrpc":"2.0","id":3,"params":3}', b"3"),
+        (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', b"null"),
+        (b'{"jsonrpc":"2.0","id":{"a":1},"method":"ping"}', b"null"),
+        (b'{"jsonrpc":"2.0","method":5}', b"null"),
+        (b'{"id":' + b"9" * 2000 + b"}", b"null"),
+        (b"{", b"null"),
+        (b'{"id":1', b"null"),
+        (b'{"id":"\xff"}', b"null"),
+        (b"[" * 100_000, b"null"),
+        (b"7", b"null"),
+        (b"", b"null"),
+    ],
+)
+def test_an_id_is_salvaged_where_it_can_be_told(data, identifier):
+    assert bytes(salvage_id(data)) == identifier
+
+
+def test_equal_ids_have_equal_keys_however_they_are_escaped():
+    assert id_key(rb'"\u0061b"') == id_key(b'"ab"') == b'"ab"'
+    assert id_key(b"1") != id_key(b'"1"')
+
+
+@pytest.mark.parametrize("identifier", [rb'{"a":"\\"}', rb'["\n"]', b"true", b"1.5"])
+def test_a_key_can_be_made_of_anything_that_is_json(identifier):
+    assert id_key(identifier) == identifier
+
+
+def test_messages_of_ours_are_written_exactly():
+    assert encode_result(Raw(b"1"), {"a": 1}) == b'{"jsonrpc":"2.0","id":1,"result":{"a":1}}'
+    assert encode_error(Raw(b'"x"'), ErrorObject(-1, "m")) == (
+        b'{"jsonrpc":"2.0","id":"x","error":{"code":-1,"message":"m"}}'
+    )
+    assert encode_error(Raw(b"null"), ErrorObject(-1, "m", {"k": None})) == (
+        b'{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"m","data":{"k":null}}}'
+    )
+    assert encode_request(4, "roots/list", {}) == b'{"jsonrpc":"2.0","id":4,"method":"roots/list","params":{}}'
+    assert encode_notification("n") == b'{"jsonrpc":"2.0","method":"n"}'
+    assert encode_notification("n", {"a": "\n"}) == rb'{"jsonrpc":"2.0","method":"n","params":{"a":"\n"}}'
+    assert encode_batch([b"1", b"2"]) == b"[1,2]"
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_at_all_do_more_than_raise_a_message_error(data):
+    try:
+        decode_envelope(data)
+    except MessageError:
+        pass
+    salvage_id(data)
+
+
+@given(st.dictionaries(MEMBER_NAMES, VALUES | st.just("2.0")), st.booleans())
+def test_any_object_is_a_message_or_a_message_error(members, is_compact):
+    data = json.dumps(members, separators=(",", ":") if is_compact else None).encode()
+    try:
+        envelope = decode_envelope(data)
+    except MessageError:
+        return
+    assert envelope.jsonrpc == members["jsonrpc"] == "2.0"
+    for name in ("id", "params", "result", "error"):
+        part = getattr(envelope, name)
+        assert (part is UNSET) == (name not in members)
+        assert part is UNSET or json.loads(bytes(part)) == members[name]
+
+
+@given(
+    st.lists(st.tuples(MEMBER_NAMES, st.sampled_from([1, "2.0", ":1,", '"id"', {}, [], {"id": 1}, "id"])), max_size=8)
+)
+def test_of_two_equal_members_neither_counts(pairs):
+    data = ("{" + ",".join(f"{json.dumps(name)}:{json.dumps(value)}" for name, value in pairs) + "}").encode()
+    names = [name for name, _ in pairs if name != "more"]
+    if len(names) != len(set(names)):
+        with pytest.raises(InvalidRequest):
+            decode_envelope(data)
+
+
+@given(VALUES.filter(lambda value: not isinstance(value, float)), st.text())
+def test_what_we_encode_can_be_decoded(value, method):
+    data = encode_request(1, method, [value])
+    envelope = decode_envelope(data)
+    assert envelope.method == method
+    assert json.loads(bytes(envelope.params)) == [value]
+    assert b"\n" not in data
