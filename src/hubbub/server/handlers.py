@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from hubbub.errors import HubbubError, ToolError
 from hubbub.protocol.model import Call
-from hubbub.security.redact import redact
 from hubbub.server.context import Context
 from hubbub.server.threads import run_in_thread
 
@@ -58,4 +57,6 @@ class Handler:
         except Exception as error:
             logger.warning("%s failed", self.function.__name__, exc_info=True)
             # Its message is for the model; what looks like a secret in it is for nobody.
+            from hubbub.security.redact import redact  # Its patterns take long to compile.
+
             raise ToolError(redact(str(error)) or type(error).__name__) from error
