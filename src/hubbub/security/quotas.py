@@ -159,7 +159,9 @@ def _moving_window(clock: Callable[[], float]) -> Any:
 
         def _make_room(self) -> None:
             self._times += 1
-            while len(self._rings) > bounds.QUOTA_CALLERS or (self._times > bounds.QUOTA_TIMES and len(self._rings) > 1):
+            while len(self._rings) > bounds.QUOTA_CALLERS or (
+                self._times > bounds.QUOTA_TIMES and len(self._rings) > 1
+            ):
                 self._times -= len(self._rings.popitem(last=False)[1].times)
 
         def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:

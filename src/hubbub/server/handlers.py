@@ -12,10 +12,10 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from hubbub.errors import HubbubError, ToolError
+from hubbub.errors import ConnectionClosed, DeadlineExceeded, HubbubError, RemoteError, ToolError
 from hubbub.protocol.model import Call
 from hubbub.server.context import Context
-from hubbub.server.threads import run_in_thread
+from hubbub.server.threads import is_being_cancelled, run_in_thread
 
 if TYPE_CHECKING:
     from hubbub.server.server import Server
@@ -48,15 +48,30 @@ class Handler:
                 return await self.function(**arguments)
             value = await run_in_thread(server.threads, self.function, arguments)
             return await value if inspect.isawaitable(value) else value
+        except (RemoteError, DeadlineExceeded, ConnectionClosed) as error:
+            raise ToolError(error.message) from error  # the question went wrong, not the call
         except HubbubError:
             raise
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if context is not None:
                 context.is_cancelled = True
-            raise
-        except Exception as error:
+            if is_being_cancelled():
+                raise
+            raise ToolError("Something that the handler waited for was cancelled") from error
+        except (Exception, SystemExit) as error:  # a handler that leaves must not take the server along
             logger.warning("%s failed", self.function.__name__, exc_info=True)
-            # Its message is for the model; what looks like a secret in it is for nobody.
-            from hubbub.security.redact import redact  # Its patterns take long to compile.
+            raise ToolError(_explain(error)) from error
+        finally:
+            if context is not None:
+                context.end()
 
-            raise ToolError(redact(str(error)) or type(error).__name__) from error
+
+def _explain(error: BaseException) -> str:
+    """An exception in a line for the model: its message without secrets, or at least its kind."""
+    from hubbub.security.redact import redact  # Its patterns take long to compile.
+
+    if isinstance(error, SystemExit):
+        return f"The handler tried to end the process (exit code {error.code})"
+    # File names that are not UTF-8 are in many messages, and JSON cannot carry them.
+    message = str(error).encode(errors="replace").decode()
+    return redact(message) or type(error).__name__

@@ -28,7 +28,7 @@ from hubbub.errors import (
 from hubbub.protocol import wire
 from hubbub.protocol.model import LOG_LEVELS, Call, Note, Reply
 from hubbub.protocol.revisions import MODERN
-from hubbub.protocol.shape import bare_result
+from hubbub.protocol.shape import bare_result, failure_in
 from hubbub.server.asking import answers_or_questions
 from hubbub.server.audience import Listen
 from hubbub.server.pages import page
@@ -57,7 +57,12 @@ async def run_tool(server: Server, tool: Tool, arguments: msgspec.Raw, call: Cal
     try:
         if tool.converses and call.caller.revision.rounds:
             return await converse_with_tool(server, tool, arguments, call)
-        return await tool.run(arguments, call, server)
+        reply = await tool.run(arguments, call, server)
+        if reply.is_error is True and not call.caller.revision.is_mcp:
+            said = failure_in(reply)
+            said.result = reply
+            raise said
+        return reply
     except ToolFailure as failure:
         failure.plain_code = tool.plain_code
         failure.as_result = tool.fails_as_result
@@ -180,7 +185,7 @@ async def get_prompt(server: Server, call: Call) -> Reply:
 
 
 async def complete(server: Server, call: Call) -> Reply:
-    return await server.completions.complete(call.params)
+    return await server.completions.complete(call.params, server.threads)
 
 
 # -- the connection itself -------------------------------------------------

@@ -76,7 +76,7 @@ class Prompt:
 
 def _message(item: Any) -> PromptMessage:
     if isinstance(item, PromptMessage):
-        return item
+        return PromptMessage(item.role, item.content)  # shaping must not change what the function may keep
     if isinstance(item, CONTENT_TYPES):
         return PromptMessage("user", item)
     if isinstance(item, str):

@@ -31,7 +31,21 @@ class Threads:
             self._pool = None
 
 
+def is_being_cancelled() -> bool:
+    """Whether somebody wants the running task to stop; if not, a cancellation came out of the handler itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def run_in_thread(threads: Threads, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     """Call a synchronous function with these arguments in a thread, in the caller's context."""
     context = contextvars.copy_context()
-    return await threads.submit(lambda: context.run(lambda: function(**arguments)))
+
+    def work() -> Any:
+        try:
+            return context.run(lambda: function(**arguments))
+        except StopIteration as error:
+            # A future cannot carry it before Python 3.12: the call would wait for ever.
+            raise RuntimeError("StopIteration") from error
+
+    return await threads.submit(work)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw
+from msgspec.structs import replace
 
 from hubbub.protocol.content import CONTENT_TYPES, Text
 from hubbub.protocol.docstrings import read_docstring
@@ -60,13 +61,13 @@ class Tool:
         self.fails_as_result = fails_as_result
         """Whether a failure is a result even in the plain dialect."""
         self.arguments: Arguments | DataArguments = _arguments(function, input_schema)
-        self._output = Output.of(function, skip=(*CONTENT_TYPES, ToolReply))
+        self._output = _output(function, self.name, output_schema)
         self._entry = ToolEntry(
             self.name,
             self.description or UNSET,
             self.arguments.schema,
             title if title is not None else UNSET,
-            dict(output_schema) if output_schema is not None else _unset(self._output.schema),
+            _unset(self._output.schema),
             annotations if annotations is not None else UNSET,
             icons if icons is not None else UNSET,
             meta if meta is not None else UNSET,
@@ -118,18 +119,22 @@ class Tool:
         arguments = self.arguments.decode(raw)
         if self.asks:
             arguments |= answers or await gather_answers(self.asks, Context(call, server))
-        return self._reply(await self._handler.call(arguments, call, server))
+        return self._reply(await self._handler.call(arguments, call, server), call.caller.revision)
 
-    def _reply(self, value: Any) -> ToolReply:
+    def _reply(self, value: Any, revision: Revision) -> ToolReply:
+        if isinstance(value, ToolReply):
+            return replace(value)  # shaping must not change what the function may keep
         if self._output.schema is None:
             if isinstance(value, str):
                 return ToolReply(content=[Text(value)])
-            if isinstance(value, ToolReply):
-                return value
             content = _as_content(value)
             if content is not None:
                 return ToolReply(content=content)
-        return ToolReply(structured_content=Raw(self._output.encode(value)))
+        structured = self._output.encode(value)
+        if revision.structured == "object" and self._output.schema is not None and not self._output.is_object:
+            # The listed schema is a wrapped one, so an object is wrapped too when it is one choice of several.
+            return ToolReply(content=[Text(structured.decode())], structured_content=Raw(b'{"result":%b}' % structured))
+        return ToolReply(structured_content=Raw(structured))
 
 
 def _arguments(function: Function, schema: Mapping[str, Any] | None) -> Arguments | DataArguments:
@@ -137,6 +142,12 @@ def _arguments(function: Function, schema: Mapping[str, Any] | None) -> Argument
         return Arguments.of(function, skip=(Context, Ask))
     hints = resolve_hints(function, skip=(Context,))
     return DataArguments(dict(schema), {key: Context for key, hint in hints.items() if hint is Context})
+
+
+def _output(function: Function, name: str, schema: Mapping[str, Any] | None) -> Output:
+    if schema is None:
+        return Output.of(function, skip=(*CONTENT_TYPES, ToolReply))
+    return Output(name, dict(schema))
 
 
 def _as_content(value: Any) -> list[Any] | None:

@@ -61,7 +61,7 @@ class CallStream:
         if self._is_open:
             await self._event(response)
             await self._end()
-        elif self._mode == "sse":
+        elif self._mode == "sse" and status == 200:
             await self._exchange.reply(200, self._whole_stream(response), (*self._headers, *EVENT_STREAM))
         else:
             await self._exchange.reply(status, response, self._headers)

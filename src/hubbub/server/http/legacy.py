@@ -11,7 +11,7 @@ import asyncio
 
 from msgspec import UNSET
 
-from hubbub.errors import HubbubError, InvalidParams, InvalidRequest
+from hubbub.errors import HubbubError, IdInUse, InvalidParams
 from hubbub.ports import HttpExchange
 from hubbub.protocol.error_forms import error_object, http_status
 from hubbub.protocol.http_headers import Headers
@@ -75,7 +75,7 @@ class Legacy:
             session.running = {}
         running, key = session.running, id_key(incoming.id)
         if key in running:
-            doubled = InvalidRequest(f"The id {key.decode()} is still in use by an earlier request")
+            doubled = IdInUse(key.decode())
             await exchange.reply(400, encode_error(NULL, error_object(doubled, session.caller.revision)))
             return
         running[key] = asyncio.current_task()

@@ -38,7 +38,9 @@ class Modern:
             await exchange.reply(http_status(error), body)
             return
         caller = modern_caller(incoming.meta, revision, incoming.principal)
-        stream = CallStream(exchange, revision, self._mode)
+        # What listens has nothing to answer, so JSON alone would leave it in silence for ever.
+        mode = "auto" if incoming.method == "subscriptions/listen" else self._mode
+        stream = CallStream(exchange, revision, mode)
         exchange.watch(cancel=True)
         try:
             response, failure = await answer(self._server, incoming.call(caller, stream), self._server.identity)
