@@ -61,9 +61,18 @@ def _leave(code: int) -> None:
     os._exit(code)
 
 
-def run(server: Server, transport: Literal["stdio"] = "stdio") -> None:
-    """Serve until the client leaves: the last line of a script that is a server."""
-    raise SystemExit(serve_stdio(server))
+def run(
+    server: Server, transport: Literal["stdio", "http"] = "stdio", *, host: str = "127.0.0.1", port: int = 3000
+) -> None:
+    """Serve until the client leaves, or over HTTP until a signal comes: the last line of a script that is a server.
+
+    Whatever else can be set, `hubbub serve` sets.
+    """
+    if transport == "stdio":
+        raise SystemExit(serve_stdio(server))
+    settings = ServeSettings(host=host, port=port)
+    announce = f"{server.info.name} serves {{}}/mcp\n"
+    raise SystemExit(serve_http(server, settings, started=lambda url: _say(announce.format(url))))
 
 
 def serve_http(
@@ -171,3 +180,8 @@ def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable
 
 def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(line)
+    sys.stderr.flush()
