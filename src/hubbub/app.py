@@ -55,11 +55,12 @@ def serve_http(
 
     async def main() -> None:
         app, end_streams = _http_app(server, settings, gate)
+        http = http_server.prepare(
+            app, end_streams=end_streams, limit=settings.max_message_bytes, drain_s=settings.drain_s
+        )
         async with server.running():
             started(_url(host, listener.getsockname()[1]))
-            await http_server.serve(
-                app, listener, end_streams=end_streams, limit=settings.max_message_bytes, drain_s=settings.drain_s
-            )
+            await http_server.serve(http, listener)
 
     with asyncio.Runner(loop_factory=http_server.new_event_loop) as runner:
         runner.run(main())

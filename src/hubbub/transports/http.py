@@ -25,13 +25,11 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Endpoint = Callable[[HttpExchange], Awaitable[None]]
 
 API_VERSION = b"1.0.0"
-_VERSION = (b"x-mcp-version", API_VERSION)
 _JSON = (b"content-type", b"application/json")
 _STREAM = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
-    _VERSION,
 )
 
 
@@ -104,7 +102,7 @@ class Exchange:
         """Answer in one piece; JSON unless the headers say otherwise."""
         self._done = True
         length = (b"content-length", str(len(body)).encode())
-        fields = [_VERSION, length, *headers]
+        fields = [length, *headers]
         if body and not any(name == b"content-type" for name, _ in headers):
             fields.append(_JSON)
         await self._send({"type": "http.response.start", "status": status, "headers": fields})

@@ -1,7 +1,8 @@
 """The HTTP server: uvicorn with httptools and uvloop, and the bounds that it leaves open.
 
-uvicorn limits neither the head of a request nor how long one may take to arrive, and
-it waits for open streams without telling them to end. This is the only module that
+uvicorn limits neither the head of a request nor how long one may take to arrive or an
+answer to be read, and it waits for open streams without telling them to end. Every
+answer, its own ones included, carries our version. This is the only module that
 imports it.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import signal
 import socket
 from collections.abc import Callable
@@ -16,36 +18,65 @@ from typing import Any, Final
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from hubbub import bounds
 from hubbub.errors import SettingsError
-from hubbub.transports.http import App
+from hubbub.transports.http import API_VERSION, App
 
 logger = logging.getLogger("hubbub.http")
 
 _SWEEP_TICKS: Final = 10  # uvicorn ticks ten times a second
-_TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-_TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_VERSION: Final = ("X-MCP-Version", API_VERSION.decode())
+_FAREWELL: Final = "HTTP/1.1 {}\r\n{}: {}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_TOO_LARGE: Final = _FAREWELL.format("431 Request Header Fields Too Large", *_VERSION).encode()
+_TOO_SLOW: Final = _FAREWELL.format("408 Request Timeout", *_VERSION).encode()
+
+
+class Unread:
+    """How long one caller has taken nothing of what waits for it."""
+
+    __slots__ = ("_bytes", "_since")
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._since = 0.0
+
+    def is_stuck(self, transport: asyncio.Transport, now: float) -> bool:
+        """Look at what waits; whether none of it was taken for too long."""
+        waiting = transport.get_write_buffer_size()
+        if waiting < self._bytes or not waiting or not self._bytes:
+            self._since = now
+        self._bytes = waiting
+        return now - self._since > bounds.SLOW_READER_S
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One HTTP connection whose requests must arrive whole, within a size and a time."""
+    """One HTTP connection: its requests must arrive whole, within a size and a time, and its answers be read."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A caller connects; from now on it owes us a request."""
         super().connection_made(transport)
+        self.unread = Unread()
+        self._served: Any = None
         self._in_head = True
-        self._head_bytes = 0
+        self._overhead_bytes = 0
         self._waiting_since: float | None = self.loop.time()
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the request that is being served, also when others were queued behind it: uvicorn tells only the last."""
+        super().connection_lost(exc)
+        cycle = self._served
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self.pipeline.clear()
+
     def data_received(self, data: bytes) -> None:
-        """Count what arrives before a head is complete."""
-        if self._in_head:
-            self._head_bytes += len(data)
+        """Count what arrives and is no body: heads, and what chunks may carry besides."""
+        self._overhead_bytes += len(data)
         super().data_received(data)
-        if not self._in_head:
-            self._head_bytes = 0
-        elif self._head_bytes > bounds.REQUEST_HEAD_BYTES:
+        if self._overhead_bytes > bounds.REQUEST_HEAD_BYTES:
             self.give_up(_TOO_LARGE)
 
     def on_message_begin(self) -> None:
@@ -56,15 +87,24 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The head is there."""
         self._in_head = False
-        self._head_bytes = 0
+        self._overhead_bytes = 0
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body is there."""
+        self._overhead_bytes = 0
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """The whole request is there."""
         self._in_head = True
-        self._head_bytes = 0
+        self._overhead_bytes = 0
         self._waiting_since = None
         super().on_message_complete()
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._served = cycle
+        super()._start_asgi_task(cycle, app)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP, unless the connection was given up already."""
@@ -88,8 +128,17 @@ class BoundedProtocol(HttpToolsProtocol):
         return now - self._waiting_since > allowed
 
 
+class BoundedWebSocket(WebSocketsSansIOProtocol):
+    """One WebSocket connection whose messages must be read."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A caller connects."""
+        super().connection_made(transport)
+        self.unread = Unread()
+
+
 class HttpServer(uvicorn.Server):
-    """uvicorn, with an eye on slow senders and an end to open streams."""
+    """uvicorn, with an eye on slow callers and an end to open streams."""
 
     def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None]) -> None:
         super().__init__(config)
@@ -98,11 +147,16 @@ class HttpServer(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Every tenth of a second."""
         if counter % _SWEEP_TICKS == 0:
-            now = asyncio.get_running_loop().time()
-            for connection in list(self.server_state.connections):
-                if isinstance(connection, BoundedProtocol) and connection.is_overdue(now):
-                    connection.give_up(_TOO_SLOW)
+            self._sweep(asyncio.get_running_loop().time())
         return await super().on_tick(counter)
+
+    def _sweep(self, now: float) -> None:
+        for connection in list(self.server_state.connections):
+            assert isinstance(connection, BoundedProtocol | BoundedWebSocket)
+            if connection.unread.is_stuck(connection.transport, now):
+                connection.transport.abort()  # to close would be to wait for the reader
+            elif isinstance(connection, BoundedProtocol) and connection.is_overdue(now):
+                connection.give_up(_TOO_SLOW)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let open streams end before waiting for them."""
@@ -110,32 +164,32 @@ class HttpServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-async def serve(
-    app: App,
-    listener: socket.socket,
-    *,
-    end_streams: Callable[[], None],
-    limit: int = bounds.MESSAGE_BYTES,
-    drain_s: float = bounds.DRAIN_S,
-) -> None:
-    """Serve until the process is told to stop; then drain within a bound."""
+def prepare(
+    app: App, *, end_streams: Callable[[], None], limit: int = bounds.MESSAGE_BYTES, drain_s: float = bounds.DRAIN_S
+) -> HttpServer:
+    """A server that is ready to run; setting its `should_exit` stops it."""
     config = uvicorn.Config(
         app,
         http=BoundedProtocol,
-        ws="websockets-sansio",
+        ws=BoundedWebSocket,
         loop="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
+        headers=[_VERSION],
         ws_max_size=limit,
         ws_ping_interval=bounds.KEEP_ALIVE_S,
         timeout_keep_alive=bounds.IDLE_CONNECTION_S,
-        timeout_graceful_shutdown=int(drain_s),
+        timeout_graceful_shutdown=math.ceil(drain_s),
         limit_concurrency=bounds.CONNECTIONS,
     )
     config.load()
-    server = HttpServer(config, end_streams)
+    return HttpServer(config, end_streams)
+
+
+async def serve(server: HttpServer, listener: socket.socket) -> None:
+    """Serve until the process is told to stop; then drain within a bound."""
     _stop_on_signals(server)
     await server._serve(sockets=[listener])
 
