@@ -90,14 +90,14 @@ def serve_http(
     async def main() -> None:
         url = _url(host, listener.getsockname()[1])
         site = _site(server, settings, gate, lambda: started(url))
+        http = http_server.prepare(
+            site,
+            headers=[("x-mcp-version", API_VERSION)],
+            limit=settings.max_message_bytes,
+            drain_s=settings.drain_s,
+        )
         async with server.running():
-            await http_server.serve(
-                site,
-                listener,
-                headers=[("x-mcp-version", API_VERSION)],
-                limit=settings.max_message_bytes,
-                drain_s=settings.drain_s,
-            )
+            await http_server.serve(http, listener)
 
     with asyncio.Runner(loop_factory=http_server.new_event_loop) as runner:
         runner.run(main())
@@ -142,14 +142,14 @@ def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable
     from hubbub.observe import Metrics
     from hubbub.security.quotas import Quotas, limits_for
     from hubbub.server.http.endpoint import Endpoint
-    from hubbub.server.metering import Metered
+    from hubbub.server.measured import Measured
     from hubbub.transports import http, old_pair, websocket
     from hubbub.transports.cors import Cors
     from hubbub.transports.http_server import Site
 
     metrics = Metrics()
-    server.wrap(lambda peer: Metered(peer, metrics))
-    limits = limits_for(settings.address[0], settings.limits or None)
+    server.wrap(lambda peer: Measured(peer, metrics))
+    limits = limits_for(settings.address[0], _limits(settings))
     pair = old_pair.OldPair(connector(server), limit=settings.max_streams)
     endpoint = Endpoint(
         server,
@@ -176,6 +176,11 @@ def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable
         sockets.end()
 
     return Site(app, started, endpoint.sessions.sweep, end_streams)
+
+
+def _limits(settings: ServeSettings) -> tuple[str, ...] | None:
+    """The limits as set: None for the usual ones, none at all for `off`."""
+    return () if settings.limits == ("off",) else settings.limits or None
 
 
 def _url(host: str, port: int) -> str:
