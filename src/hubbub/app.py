@@ -31,6 +31,7 @@ def serve_stdio(server: Server, *, limit: int = bounds.MESSAGE_BYTES) -> int:
     """Serve one client on stdin and stdout until it leaves; the exit code of the process."""
     from hubbub.transports import stdio
 
+    _trace_if_wanted(server)
     source, sink = stdio.claim_streams()
 
     async def main() -> None:
@@ -83,23 +84,31 @@ def serve_http(
 
     host, port = settings.address
     gate = _gate(settings, host)
+    _trace_if_wanted(server)
     listener = http_server.listen(host, port)
 
     async def main() -> None:
         url = _url(host, listener.getsockname()[1])
         site = _site(server, settings, gate, lambda: started(url))
+        http = http_server.prepare(
+            site,
+            headers=[("x-mcp-version", API_VERSION)],
+            limit=settings.max_message_bytes,
+            drain_s=settings.drain_s,
+        )
         async with server.running():
-            await http_server.serve(
-                site,
-                listener,
-                headers=[("x-mcp-version", API_VERSION)],
-                limit=settings.max_message_bytes,
-                drain_s=settings.drain_s,
-            )
+            await http_server.serve(http, listener)
 
     with asyncio.Runner(loop_factory=http_server.new_event_loop) as runner:
         runner.run(main())
     return 0
+
+
+def _trace_if_wanted(server: Server) -> None:
+    from hubbub.server import tracing
+
+    if tracing.is_wanted():
+        server.wrap(tracing.traced)
 
 
 def _gate(settings: ServeSettings, host: str) -> Gate:
@@ -130,13 +139,17 @@ def _gate(settings: ServeSettings, host: str) -> Gate:
 
 def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable[[], None]) -> Site:
     """Everything between the socket and the server."""
+    from hubbub.observe import Metrics
     from hubbub.security.quotas import Quotas, limits_for
     from hubbub.server.http.endpoint import Endpoint
+    from hubbub.server.measured import Measured
     from hubbub.transports import http, old_pair, websocket
     from hubbub.transports.cors import Cors
     from hubbub.transports.http_server import Site
 
-    limits = limits_for(settings.address[0], settings.limits or None)
+    metrics = Metrics()
+    server.wrap(lambda peer: Measured(peer, metrics))
+    limits = limits_for(settings.address[0], _limits(settings))
     pair = old_pair.OldPair(connector(server), limit=settings.max_streams)
     endpoint = Endpoint(
         server,
@@ -144,6 +157,7 @@ def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable
         quotas=Quotas(limits) if limits else None,
         mode=settings.response,
         old_pair=pair,
+        metrics=metrics,
         most_sessions=settings.max_sessions,
         session_idle_s=settings.session_idle_s,
         most_streams=settings.max_streams,
@@ -162,6 +176,11 @@ def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable
         sockets.end()
 
     return Site(app, started, endpoint.sessions.sweep, end_streams)
+
+
+def _limits(settings: ServeSettings) -> tuple[str, ...] | None:
+    """The limits as set: None for the usual ones, none at all for `off`."""
+    return () if settings.limits == ("off",) else settings.limits or None
 
 
 def _url(host: str, port: int) -> str:

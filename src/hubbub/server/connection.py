@@ -171,7 +171,7 @@ class Connection:
         response = b""
         try:
             await self._drained()  # nothing is begun for a client that does not read
-            response, _ = await answer(self._server, call, self._server.identity)
+            response, _ = await answer(self._server.peer, call, self._server.identity)
         finally:
             del self._running[key]
             if self._resume is not None and not self.is_busy:

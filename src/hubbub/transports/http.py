@@ -51,6 +51,7 @@ class Exchange:
         "path",
         "query",
         "scheme",
+        "status",
     )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
@@ -62,6 +63,7 @@ class Exchange:
         self.headers = Headers(scope["headers"])
         self.has_left = False
         self.has_answered = False
+        self.status = 0
         self._receive = receive
         self._send = send
         self._limit = limit
@@ -102,6 +104,7 @@ class Exchange:
     async def reply(self, status: int, body: bytes = b"", headers: HeaderList = ()) -> None:
         """Answer in one piece; JSON unless the headers say otherwise."""
         self._done = self.has_answered = True
+        self.status = status
         length = (b"content-length", str(len(body)).encode())
         fields = [length, *headers]
         if body and not any(name == b"content-type" for name, _ in headers):
@@ -112,6 +115,7 @@ class Exchange:
     async def start_stream(self, headers: HeaderList = ()) -> None:
         """Start answering with server-sent events."""
         self._streaming = self.has_answered = True
+        self.status = 200
         await self._send({"type": "http.response.start", "status": 200, "headers": [*_STREAM, *headers]})
 
     async def write(self, event: bytes) -> None:

@@ -1,14 +1,15 @@
 """The HTTP server: uvicorn with httptools and uvloop, and the bounds that it leaves open.
 
-uvicorn limits neither the head of a request nor how long one may take to arrive, and
-it waits for open streams without telling them to end. This is the only module that
-imports it.
+uvicorn limits neither the head of a request nor how long one may take to arrive or an
+answer to be read, and it waits for open streams without telling them to end. This is
+the only module that imports it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import signal
 import socket
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from hubbub import bounds
 from hubbub.errors import SettingsError
@@ -39,24 +41,49 @@ class Site(NamedTuple):
     """Called when the server stops: streams would never end by themselves."""
 
 
+class Unread:
+    """How long one caller has taken nothing of what waits for it."""
+
+    __slots__ = ("_bytes", "_since")
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._since = 0.0
+
+    def is_stuck(self, transport: asyncio.Transport, now: float) -> bool:
+        """Look at what waits; whether none of it was taken for too long."""
+        waiting = transport.get_write_buffer_size()
+        if waiting < self._bytes or not self._bytes:
+            self._since = now
+        self._bytes = waiting
+        return waiting > 0 and now - self._since > bounds.SLOW_READER_S
+
+
 class BoundedProtocol(HttpToolsProtocol):
-    """One HTTP connection whose requests must arrive whole, within a size and a time."""
+    """One HTTP connection: its requests must arrive whole, within a size and a time, and its answers be read."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A caller connects; from now on it owes us a request."""
         super().connection_made(transport)
+        self.unread = Unread()
+        self._served: Any = None
         self._in_head = True
-        self._head_bytes = 0
+        self._overhead_bytes = 0
         self._waiting_since: float | None = self.loop.time()
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the request that is being served; uvicorn tells only the last of those that came in a row."""
+        super().connection_lost(exc)
+        self.pipeline.clear()
+        if self._served is not None and not self._served.response_complete:
+            self._served.disconnected = True
+            self._served.message_event.set()
+
     def data_received(self, data: bytes) -> None:
-        """Count what arrives before a head is complete."""
-        if self._in_head:
-            self._head_bytes += len(data)
+        """Count what arrives and is no body: heads, and what chunks can carry besides."""
+        self._overhead_bytes += len(data)
         super().data_received(data)
-        if not self._in_head:
-            self._head_bytes = 0
-        elif self._head_bytes > bounds.REQUEST_HEAD_BYTES:
+        if self._overhead_bytes > bounds.REQUEST_HEAD_BYTES:
             self.give_up(_TOO_LARGE)
 
     def on_message_begin(self) -> None:
@@ -67,15 +94,24 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The head is there."""
         self._in_head = False
-        self._head_bytes = 0
+        self._overhead_bytes = 0
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body is there."""
+        self._overhead_bytes = 0
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """The whole request is there."""
         self._in_head = True
-        self._head_bytes = 0
+        self._overhead_bytes = 0
         self._waiting_since = None
         super().on_message_complete()
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._served = cycle
+        super()._start_asgi_task(cycle, app)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP, unless the connection was given up already."""
@@ -101,8 +137,17 @@ class BoundedProtocol(HttpToolsProtocol):
         return now - self._waiting_since > allowed
 
 
+class BoundedWebSocket(WebSocketsSansIOProtocol):
+    """One WebSocket connection, whose messages must be read."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A caller connects."""
+        super().connection_made(transport)
+        self.unread = Unread()
+
+
 class HttpServer(uvicorn.Server):
-    """uvicorn, with an eye on slow senders and an end to open streams."""
+    """uvicorn, with an eye on slow callers and an end to open streams."""
 
     def __init__(self, config: uvicorn.Config, site: Site) -> None:
         super().__init__(config)
@@ -117,11 +162,16 @@ class HttpServer(uvicorn.Server):
         """Every tenth of a second."""
         if counter % _SWEEP_TICKS == 0:
             self._site.sweep()
-            now = asyncio.get_running_loop().time()
-            for connection in list(self.server_state.connections):
-                if isinstance(connection, BoundedProtocol) and connection.is_overdue(now):
-                    connection.give_up(_TOO_SLOW)
+            self._give_up_slow_callers(asyncio.get_running_loop().time())
         return await super().on_tick(counter)
+
+    def _give_up_slow_callers(self, now: float) -> None:
+        for connection in list(self.server_state.connections):
+            assert isinstance(connection, BoundedProtocol | BoundedWebSocket)
+            if connection.unread.is_stuck(connection.transport, now):
+                connection.transport.abort()  # to close it would be to wait until all is read
+            elif isinstance(connection, BoundedProtocol) and connection.is_overdue(now):
+                connection.give_up(_TOO_SLOW)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let open streams end before waiting for them."""
@@ -129,19 +179,18 @@ class HttpServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-async def serve(
+def prepare(
     site: Site,
-    listener: socket.socket,
     *,
     headers: Sequence[tuple[str, str]] = (),
     limit: int = bounds.MESSAGE_BYTES,
     drain_s: float = bounds.DRAIN_S,
-) -> None:
-    """Serve until the process is told to stop; then drain within a bound."""
+) -> HttpServer:
+    """A server that is ready to run; setting its `should_exit` stops it."""
     config = uvicorn.Config(
         site.app,
         http=BoundedProtocol,
-        ws="websockets-sansio",
+        ws=BoundedWebSocket,
         loop="none",
         lifespan="off",
         log_config=None,
@@ -151,11 +200,15 @@ async def serve(
         ws_max_size=limit,
         ws_ping_interval=bounds.KEEP_ALIVE_S,
         timeout_keep_alive=bounds.IDLE_CONNECTION_S,
-        timeout_graceful_shutdown=int(drain_s),
+        timeout_graceful_shutdown=math.ceil(drain_s),
         limit_concurrency=bounds.CONNECTIONS,
     )
     config.load()
-    server = HttpServer(config, site)
+    return HttpServer(config, site)
+
+
+async def serve(server: HttpServer, listener: socket.socket) -> None:
+    """Serve until the process is told to stop; then drain within a bound."""
     _stop_on_signals(server)
     await server._serve(sockets=[listener])
 

@@ -23,7 +23,8 @@ from hubbub.errors import (
     SessionNotFound,
     SessionRequired,
 )
-from hubbub.ports import Figures, Gate, HttpExchange, OldPair, Quotas
+from hubbub.observe import CONTENT_TYPE, Metrics
+from hubbub.ports import Gate, HttpExchange, OldPair, Quotas
 from hubbub.protocol.error_forms import INTERNAL_ERROR, INVALID_REQUEST, error_object, http_status
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.jsonrpc import NULL, ErrorObject, encode_error
@@ -61,7 +62,7 @@ class Endpoint:
         mode: ResponseMode = "auto",
         plain_allowed: bool = True,
         old_pair: OldPair | None = None,
-        metrics: Figures | None = None,
+        metrics: Metrics | None = None,
         most_sessions: int = bounds.SESSIONS,
         session_idle_s: float = bounds.SESSION_IDLE_S,
         most_streams: int = bounds.STREAMS,
@@ -86,6 +87,8 @@ class Endpoint:
         }
         if metrics is not None:
             self._routes["/metrics"] = {"GET": self._figures}
+            metrics.gauge("sessions", "Open legacy sessions.", lambda: len(self.sessions))
+            metrics.gauge("streams", "Open streams of GET /mcp.", lambda: self._open_streams)
         if old_pair is not None:
             self._routes["/sse"] = {"GET": old_pair.listen}
             self._routes["/messages"] = {"POST": old_pair.post}
@@ -111,6 +114,9 @@ class Endpoint:
             logger.exception("%s %s failed", exchange.method, exchange.path)
             if not exchange.has_answered:
                 await exchange.reply(500, encode_error(NULL, ErrorObject(INTERNAL_ERROR, "Internal error")))
+        finally:
+            if self._metrics is not None:
+                self._metrics.response(exchange.path, exchange.status)
 
     async def admit(self, headers: Headers, client: str, path: str) -> Principal | Refusal:
         """Who calls, or why they may not: for every route and for WebSockets alike."""
@@ -120,8 +126,10 @@ class Endpoint:
         principal: Principal | Refusal = ANONYMOUS
         if self._gate is not None:
             principal = await self._gate(headers, client)
-        if self._quotas is not None and isinstance(principal, Principal):
-            refusal = self._quotas.check(path, caller_of(principal, client))
+        if self._quotas is not None:
+            # Whoever is not let in is counted too, by address: guessing keys must not be free.
+            known = principal if isinstance(principal, Principal) else ANONYMOUS
+            refusal = self._quotas.check(path, caller_of(known, client))
             if refusal is not None:
                 return refusal
         return principal
@@ -161,7 +169,7 @@ class Endpoint:
     async def _figures(self, exchange: HttpExchange, principal: Principal) -> None:
         assert self._metrics is not None
         body = self._metrics.render()
-        await exchange.reply(200, body, [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")])
+        await exchange.reply(200, body, [(b"content-type", CONTENT_TYPE.encode())])
 
     # -- streams and sessions --------------------------------------------------
 

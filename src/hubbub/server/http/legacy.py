@@ -55,7 +55,7 @@ class Legacy:
                 raise incoming.params
             caller = open_session(incoming.params, incoming.principal, None)
             back = CallStream(exchange, caller.revision, "json")
-            response, failure = await answer(self._server, incoming.call(caller, back), self._server.identity)
+            response, failure = await answer(self._server.peer, incoming.call(caller, back), self._server.identity)
             if failure is not None:
                 raise failure
             session = self._sessions.open(caller)
@@ -81,7 +81,7 @@ class Legacy:
         running[key] = asyncio.current_task()
         exchange.watch(cancel=False)
         try:
-            response, _ = await answer(self._server, incoming.call(session.caller, stream), self._server.identity)
+            response, _ = await answer(self._server.peer, incoming.call(session.caller, stream), self._server.identity)
         except asyncio.CancelledError:
             if key in running:
                 raise

@@ -43,7 +43,7 @@ class Modern:
         stream = CallStream(exchange, revision, mode)
         exchange.watch(cancel=True)
         try:
-            response, failure = await answer(self._server, incoming.call(caller, stream), self._server.identity)
+            response, failure = await answer(self._server.peer, incoming.call(caller, stream), self._server.identity)
             exchange.unwatch()
         except asyncio.CancelledError:
             exchange.unwatch()
