@@ -6,12 +6,14 @@ Port 3000 is whichever port is free, so that tests can run side by side.
 """
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import pytest
 from tests.docs.blocks import ROOT, Step, fits
 
 DEADLINE_S = 20.0
@@ -48,6 +50,8 @@ class Shell:
     def run(self, step: Step) -> None:
         """Run a command and compare what it says with what the page shows."""
         step = Step(self.translate(step.command), self.translate(step.shown))
+        if "curl " in step.command and shutil.which("curl") is None:
+            pytest.skip("there is no curl here, with which the pages call")
         if step.command.startswith("hubbub serve "):
             self.__exit__()
             self._serve(step)
