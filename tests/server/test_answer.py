@@ -88,6 +88,7 @@ def failing_server() -> Server:
 @pytest.fixture(autouse=True)
 def unlogged_handlers(caplog):
     """A captured traceback with half a surrogate pair in it cannot cross from a test worker."""
+    caplog.set_level(logging.INFO)
     caplog.set_level(logging.CRITICAL, "hubbub.handlers")
 
 
