@@ -15,8 +15,10 @@ from hubbub.settings.fields import settings_of
 ROOT = Path(__file__).parents[1]
 
 NAMES = [
+    "Annotations",
     "Ask",
     "Audio",
+    "CacheHint",
     "Check",
     "Context",
     "DefinitionError",
@@ -24,7 +26,9 @@ NAMES = [
     "EmbeddedResource",
     "Health",
     "HubbubError",
+    "Icon",
     "Image",
+    "MissingCapability",
     "Pack",
     "PromptMessage",
     "ProvidedResource",
