@@ -6,13 +6,15 @@ picks a `Peer`; limits, policies and metrics are functions from `Peer` to `Peer`
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from hubbub.errors import MessageError
-from hubbub.protocol.http_headers import HeaderList, Headers
-from hubbub.protocol.model import Call, Note, Principal, Reply
-from hubbub.protocol.refusal import Refusal
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from hubbub.errors import MessageError
+    from hubbub.protocol.http_headers import HeaderList, Headers
+    from hubbub.protocol.model import Call, Note, Principal, Reply
+    from hubbub.protocol.refusal import Refusal
 
 
 class Peer(Protocol):
