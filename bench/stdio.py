@@ -11,7 +11,7 @@ from bench.lines import Lines
 from bench.process import ServerProcess
 
 _PEER_PYTHON = ".cache/bench/peers/bin/python"
-_OURS = [sys.executable, "bench/stand_in.py"]
+_OURS = [".venv/bin/hubbub", "serve", "examples/echo.py", "--transport", "stdio"]
 COMMANDS = {
     "hubbub": _OURS,
     "mcp": [_PEER_PYTHON, "bench/peers/mcp_echo.py", "--text-only"],
@@ -70,7 +70,7 @@ SUITE = Suite(
     ours="hubbub",
     peer="mcp",
     targets={
-        "hubbub": "examples/echo.py",
+        "hubbub": "examples/echo.py, started with `hubbub serve`",
         "mcp": "mcp 2.3.0 MCPServer, structured output off: the same answers as ours",
         "mcp-plain": "mcp 2.3.0 MCPServer, as one writes it: text and structured output",
         "floor": "an asyncio loop that decodes the call, encodes the text, and knows nothing else",

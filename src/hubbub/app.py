@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
@@ -14,7 +17,7 @@ from hubbub.settings import ServeSettings
 
 if TYPE_CHECKING:
     from hubbub.security.gate import Gate
-    from hubbub.transports.http import App
+    from hubbub.transports.http_server import Site
 
 DEFAULT_SETTINGS = ServeSettings()
 
@@ -28,14 +31,34 @@ def serve_stdio(server: Server, *, limit: int = bounds.MESSAGE_BYTES) -> int:
     """Serve one client on stdin and stdout until it leaves; the exit code of the process."""
     from hubbub.transports import stdio
 
+    _trace_if_wanted(server)
     source, sink = stdio.claim_streams()
 
     async def main() -> None:
         async with server.running():
             await stdio.serve(connector(server), source, sink, limit=limit)
+        if not await _all_ended() or server.threads.is_running:
+            _leave(0)
 
     asyncio.run(main())
     return 0
+
+
+async def _all_ended() -> bool:
+    """Cancel what still runs; whether it ended in time."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    return not tasks or not (await asyncio.wait(tasks, timeout=bounds.LEAVE_S))[1]
+
+
+def _leave(code: int) -> None:
+    """Exit without waiting for tools that cannot be stopped, as the interpreter would."""
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    os._exit(code)
 
 
 def run(server: Server, transport: Literal["stdio"] = "stdio") -> None:
@@ -47,24 +70,36 @@ def serve_http(
     server: Server, settings: ServeSettings = DEFAULT_SETTINGS, *, started: Callable[[str], None] = lambda url: None
 ) -> int:
     """Serve any number of clients over HTTP until the process is told to stop; its exit code."""
+    from hubbub.server.http.endpoint import API_VERSION
     from hubbub.transports import http_server
 
     host, port = settings.address
     gate = _gate(settings, host)
+    _trace_if_wanted(server)
     listener = http_server.listen(host, port)
 
     async def main() -> None:
-        app, end_streams = _http_app(server, settings, gate)
+        url = _url(host, listener.getsockname()[1])
+        site = _site(server, settings, gate, lambda: started(url))
         http = http_server.prepare(
-            app, end_streams=end_streams, limit=settings.max_message_bytes, drain_s=settings.drain_s
+            site,
+            headers=[("x-mcp-version", API_VERSION)],
+            limit=settings.max_message_bytes,
+            drain_s=settings.drain_s,
         )
         async with server.running():
-            started(_url(host, listener.getsockname()[1]))
             await http_server.serve(http, listener)
 
     with asyncio.Runner(loop_factory=http_server.new_event_loop) as runner:
         runner.run(main())
     return 0
+
+
+def _trace_if_wanted(server: Server) -> None:
+    from hubbub.server import tracing
+
+    if tracing.is_wanted():
+        server.wrap(tracing.traced)
 
 
 def _gate(settings: ServeSettings, host: str) -> Gate:
@@ -93,13 +128,18 @@ def _gate(settings: ServeSettings, host: str) -> Gate:
     return Gate(edge, authenticators)
 
 
-def _http_app(server: Server, settings: ServeSettings, gate: Gate) -> tuple[App, Callable[[], None]]:
-    """Everything between the socket and the server, and how to end its streams."""
+def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable[[], None]) -> Site:
+    """Everything between the socket and the server."""
+    from hubbub.observe import Metrics
     from hubbub.security.quotas import Quotas, limits_for
     from hubbub.server.http.endpoint import Endpoint
+    from hubbub.server.metering import Metered
     from hubbub.transports import http, old_pair, websocket
     from hubbub.transports.cors import Cors
+    from hubbub.transports.http_server import Site
 
+    metrics = Metrics()
+    server.wrap(lambda peer: Metered(peer, metrics))
     limits = limits_for(settings.address[0], settings.limits or None)
     pair = old_pair.OldPair(connector(server), limit=settings.max_streams)
     endpoint = Endpoint(
@@ -108,6 +148,7 @@ def _http_app(server: Server, settings: ServeSettings, gate: Gate) -> tuple[App,
         quotas=Quotas(limits) if limits else None,
         mode=settings.response,
         old_pair=pair,
+        metrics=metrics,
         most_sessions=settings.max_sessions,
         session_idle_s=settings.session_idle_s,
         most_streams=settings.max_streams,
@@ -125,7 +166,7 @@ def _http_app(server: Server, settings: ServeSettings, gate: Gate) -> tuple[App,
         pair.end_streams()
         sockets.end()
 
-    return app, end_streams
+    return Site(app, started, endpoint.sessions.sweep, end_streams)
 
 
 def _url(host: str, port: int) -> str:

@@ -36,6 +36,9 @@ DRAIN_S: Final = 30.0
 STOP_S: Final = 5.0
 """How long cancelled work may take to clean up when the process stops."""
 
+LEAVE_S: Final = 1.0
+"""How long whatever still runs after that may hold up the exit."""
+
 # -- one server ----------------------------------------------------------------
 TOOLS: Final = 10_000
 """Tools, resources, templates or prompts registered in one server, each."""
@@ -101,8 +104,10 @@ SESSION_IDLE_S: Final = 1800.0
 """How long a legacy session is kept after it was last used."""
 STREAMS: Final = 5000
 """Streams that one endpoint holds open."""
-STREAMS_OF_ONE_SESSION: Final = 16
-"""Streams of one legacy session, open or waiting to be resumed."""
+STREAMS_OF_ONE_SESSION: Final = 256
+"""Streams of one legacy session."""
+STREAMS_TO_RESUME: Final = 16
+"""Streams of one legacy session that nobody reads, kept for a caller that comes back."""
 STORED_EVENTS: Final = 256
 """Events kept of one stream for a caller that comes back."""
 STORED_EVENT_BYTES: Final = 1024 * 1024

@@ -4,6 +4,7 @@
     ├── MessageError            the message is not one we can read
     │   ├── ParseError              not JSON, not UTF-8, nested too deep
     │   ├── InvalidRequest          JSON, but not a JSON-RPC message
+    │   │   └── IdInUse                 an earlier request has its id
     │   └── MessageTooLarge         over a named bound
     ├── RequestError            the message is fine, what it asks is not
     │   ├── MethodNotFound
@@ -58,6 +59,13 @@ class ParseError(MessageError):
 
 class InvalidRequest(MessageError):
     """JSON, but not a JSON-RPC message that this revision allows."""
+
+
+class IdInUse(InvalidRequest):
+    """A request whose id an earlier one still uses."""
+
+    def __init__(self, identifier: str) -> None:
+        super().__init__(f"The id {identifier} is still in use by an earlier request")
 
 
 class MessageTooLarge(MessageError):
@@ -164,6 +172,8 @@ class ToolFailure(HubbubError):
         """The JSON-RPC code in the plain dialect, where a pack fixes another than ours."""
         self.as_result = False
         """Whether it is a result even in the plain dialect."""
+        self.result: Any = None
+        """The result that the tool itself made of its failure, if it did."""
         self.has_schema = False
         """Whether the tool promised data of another form than a failure has."""
 

@@ -80,6 +80,10 @@ class HttpExchange(Protocol):
     headers: Headers
     has_left: bool
     """Whether the caller is known to have gone away."""
+    has_answered: bool
+    """Whether an answer was at least begun."""
+    status: int
+    """Of the answer; 0 as long as there is none."""
 
     async def body(self) -> bytes:
         """The request's body.
@@ -127,13 +131,6 @@ class Quotas(Protocol):
 
     def check(self, endpoint: str, caller: str) -> Refusal | None:
         """Count one request; a refusal if it is one too many."""
-
-
-class Figures(Protocol):
-    """Metrics in the form that Prometheus reads."""
-
-    def render(self) -> bytes:
-        """All figures."""
 
 
 class OldPair(Protocol):

@@ -1,8 +1,11 @@
-"""The server that the official conformance suite examines: `python tests/conformance/server.py PORT`.
+"""The server that the official conformance suite examines.
 
-Every tool, resource and prompt here is one that the suite asks for by name; its scenarios say
-what each must do. Nothing is made easier for it: this is Hubbub's public API and its defaults.
-A tool without arguments comes first, because the suite calls the first tool of the list with none.
+    python tests/conformance/server.py PORT [auto|json|sse]
+
+Prints its address once it listens; port 0 is any that is free. Every tool, resource and prompt
+here is one that the suite asks for by name; its scenarios say what each must do. Nothing is made
+easier for it: this is Hubbub's public API and its defaults. A tool without arguments comes first,
+because the suite calls the first tool of the list with none.
 """
 
 import asyncio
@@ -13,11 +16,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from hubbub.errors import ToolError
-from hubbub.protocol.content import Audio, EmbeddedResource, Image, ResourceContents
-from hubbub.server.asking import Ask
-from hubbub.server.context import Context
-from hubbub.server.server import Server
+from hubbub import Ask, Audio, Context, EmbeddedResource, Image, ResourceContents, Server, ToolError
 
 RED_PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
@@ -411,7 +410,13 @@ def embedded(uri: str, text: str) -> EmbeddedResource:
     return EmbeddedResource(ResourceContents(uri, "text/plain", text=text))
 
 
-if __name__ == "__main__":
+def main(port: str, response: Literal["auto", "json", "sse"] = "auto") -> int:
     from hubbub.app import serve_http
+    from hubbub.settings import ServeSettings
 
-    sys.exit(serve_http(server, "127.0.0.1", int(sys.argv[1])))
+    settings = ServeSettings(port=int(port), response=response)
+    return serve_http(server, settings, started=lambda url: print(f"{url}/mcp", flush=True))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))  # type: ignore[arg-type]

@@ -10,19 +10,27 @@ import sys
 import time
 from dataclasses import dataclass
 
-from hubbub.app import run
-from hubbub.errors import ToolError
-from hubbub.protocol.content import Audio, EmbeddedResource, Image, ResourceContents, ResourceLink, Text
-from hubbub.protocol.wire import PromptMessage, ToolAnnotations
-from hubbub.server.context import Context
-from hubbub.server.server import Server
-from hubbub.server.tools import Tool
+from hubbub import (
+    Audio,
+    Context,
+    EmbeddedResource,
+    Image,
+    PromptMessage,
+    ResourceContents,
+    ResourceLink,
+    Server,
+    Text,
+    Tool,
+    ToolAnnotations,
+    ToolError,
+    run,
+)
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
     "1f15c4890000000d49444154789c6360000000000500010d0a2db40000000049454e44ae426082"
 )
-SILENCE = b"RIFF$\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00@\x1f\x00\x00@\x1f\x00\x00\x01\x00\x08\x00data\x00\x00\x00\x00"
+SILENCE = b"RIFF" + bytes.fromhex("2400000057415645666d74201000000001000100401f0000401f0000010008006461746100000000")
 
 server = Server("interop", version="1.2.3", title="Interop fixture", instructions="Ask for an echo.")
 seen = {"started": 0, "cancelled": 0, "finished": 0}
@@ -69,6 +77,12 @@ async def add(a: int, b: int = 1) -> Sum:
 def count() -> int:
     """A result that is no object."""
     return 42
+
+
+@server.tool
+async def gift(size: int) -> str:
+    """Much for little."""
+    return "x" * size
 
 
 @server.tool
@@ -217,7 +231,8 @@ async def interview(context: Context) -> str:
     first = await context.elicit("Who are you?", Person)
     await context.progress(1, 2, "one answer")
     second = await context.elicit("And your friend?", Person)
-    assert first.content is not None and second.content is not None
+    assert first.content is not None
+    assert second.content is not None
     return f"{first.content.name} and {second.content.name}"
 
 

@@ -80,8 +80,10 @@ def test_it_learns_who_we_are(command: list[str], within: Within, mode: str) -> 
             assert client.server_info.title == "Interop fixture"
             assert client.instructions == "Ask for an echo."
             capabilities = client.server_capabilities
-            assert capabilities.tools is not None and capabilities.tools.list_changed
-            assert capabilities.resources is not None and capabilities.resources.subscribe
+            assert capabilities.tools is not None
+            assert capabilities.tools.list_changed
+            assert capabilities.resources is not None
+            assert capabilities.resources.subscribe
             assert capabilities.completions is not None
 
     within(scenario())
@@ -131,13 +133,19 @@ def test_it_reads_every_kind_of_content(command: list[str], within: Within, mode
     async def scenario() -> None:
         async with connected(command, mode) as (client, _):
             text, image, audio, embedded, link = (await client.call_tool("gallery")).content
-            assert text.type == "text" and text.text == "all kinds"
-            assert image.type == "image" and image.mime_type == "image/png"
+            assert text.type == "text"
+            assert text.text == "all kinds"
+            assert image.type == "image"
+            assert image.mime_type == "image/png"
             assert base64.b64decode(image.data).startswith(b"\x89PNG")
-            assert audio.type == "audio" and base64.b64decode(audio.data).startswith(b"RIFF")
-            assert embedded.type == "resource" and embedded.resource.uri == "memo://inside"
-            assert isinstance(embedded.resource, types.TextResourceContents) and embedded.resource.text == "inside"
-            assert link.type == "resource_link" and link.uri == "memo://static"
+            assert audio.type == "audio"
+            assert base64.b64decode(audio.data).startswith(b"RIFF")
+            assert embedded.type == "resource"
+            assert embedded.resource.uri == "memo://inside"
+            assert isinstance(embedded.resource, types.TextResourceContents)
+            assert embedded.resource.text == "inside"
+            assert link.type == "resource_link"
+            assert link.uri == "memo://static"
 
     within(scenario())
 
@@ -295,7 +303,8 @@ def test_a_client_that_cannot_ask_a_person_is_told_so(command: list[str], within
         async with connected(command, mode) as (client, _):
             if mode == LEGACY:
                 failed = await client.call_tool("ask_name")
-                assert failed.is_error and "elicitation" in failed.content[0].text
+                assert failed.is_error
+                assert "elicitation" in failed.content[0].text
                 return
             with pytest.raises(MCPError) as missing:
                 await client.call_tool("ask_name")

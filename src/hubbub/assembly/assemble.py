@@ -27,9 +27,13 @@ def assemble(settings: ServeSettings, sources: Sources = NO_SOURCES) -> Server:
         TargetFailed: the target raised while it was loaded.
     """
     if settings.target is None or settings.packs or settings.tool_profile is not None:
-        return _combine(settings, sources)
-    refuse_foreign_flags(sources, ())
-    return load_target(settings.target)
+        server = _combine(settings, sources)
+    else:
+        refuse_foreign_flags(sources, ())
+        server = load_target(settings.target)
+    if settings.tool_names == "safe":
+        server.tools.lists_safe_names = True
+    return server
 
 
 def _combine(settings: ServeSettings, sources: Sources) -> Server:

@@ -31,6 +31,11 @@ class Installed(msgspec.Struct, frozen=True):
             return Health(True)
         return await self.pack.health(self.state)
 
+    async def problem(self) -> str | None:
+        """What keeps this part from working; None when nothing does."""
+        health = await self.health()
+        return None if health.ok else f"{self.name}: {health.detail}"
+
 
 def install_pack(server: Server, pack: Pack, settings: Any) -> Installed:
     """Let a pack register its tools, and open its lifespan with the server's.
@@ -58,7 +63,9 @@ def install_pack(server: Server, pack: Pack, settings: Any) -> Installed:
     if pack.lifespan is not None:
         server.lifespan(_lifespan_of(pack, state))
     tools = tuple(name for name in server.tools.names() if name not in before)
-    return Installed(pack.name, tools, pack.profiles, pack, state)
+    part = Installed(pack.name, tools, pack.profiles, pack, state)
+    server.health_checks.append(part.problem)
+    return part
 
 
 def _lifespan_of(pack: Pack, state: Any) -> Any:

@@ -15,6 +15,7 @@ from hubbub.settings import nearest
 
 COMMANDS: Final = {
     "doctor": "hubbub.cli.doctor:command",
+    "key": "hubbub.cli.key:command",
     "serve": "hubbub.cli.serve:command",
 }
 _HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}

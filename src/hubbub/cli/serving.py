@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
 from hubbub.assembly.assemble import assemble
 from hubbub.assembly.checking import check_sources
 from hubbub.cli.failing import say
+from hubbub.observe import configure_logging
+from hubbub.security.redact import redact
 from hubbub.settings import ServeSettings, gather, read_settings
 
 
@@ -21,7 +22,7 @@ def serve(flags: Mapping[str, Any]) -> int:
     sources = gather(flags)
     settings = read_settings(ServeSettings, sources)
     check_sources(sources)
-    logging.basicConfig(level=settings.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
+    configure_logging(settings.log_level, settings.log_format, redact=redact)
     server = assemble(settings, sources)
     if settings.transport == "stdio":
         from hubbub.app import serve_stdio

@@ -78,8 +78,9 @@ FORMS: dict[type[errors.HubbubError], Form] = {
     ),
     errors.PromptNotFound: _everywhere(INVALID_PARAMS, 200, lambda error: {"promptName": error.name}),
     errors.ResourceNotFound: Form(INVALID_PARAMS, -32002, -32001, 200, lambda error: {"uri": error.uri}),
-    errors.ToolFailure: _everywhere(-32002, 200, _failure_data),
-    errors.ArgumentsInvalid: _everywhere(-32003, 200, _failure_data),
+    # In the MCP eras a failed tool is a result; these are the prompts and resources that failed.
+    errors.ToolFailure: Form(INTERNAL_ERROR, INTERNAL_ERROR, -32002, 200, _failure_data),
+    errors.ArgumentsInvalid: Form(INVALID_PARAMS, INVALID_PARAMS, -32003, 200, _failure_data),
     errors.DeadlineExceeded: _everywhere(INTERNAL_ERROR, 408),
     errors.Overloaded: _everywhere(INTERNAL_ERROR, 503, lambda error: {"reason": "overloaded", "limit": error.limit}),
 }

@@ -17,7 +17,7 @@ from hubbub.errors import (
     SessionRequired,
     UnsupportedVersion,
 )
-from hubbub.protocol.model import NO_META, Caller, Meta, Principal
+from hubbub.protocol.model import LOG_LEVELS, NO_META, Caller, Meta, Principal
 from hubbub.protocol.revisions import LEGACY, MODERN, PLAIN, Revision, is_modern_version
 
 
@@ -77,6 +77,9 @@ def _modern(facts: Facts) -> Revision:
     revision = MODERN.get(version)
     if revision is None:
         raise UnsupportedVersion(version, list(MODERN))
+    level = facts.meta.log_level
+    if level is not UNSET and level not in LOG_LEVELS:
+        raise InvalidParams(f"Invalid params: there is no level {level!r}; use one of {', '.join(LOG_LEVELS)}")
     return revision
 
 

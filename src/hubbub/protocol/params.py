@@ -7,7 +7,7 @@ back `_meta` and either the parameters or the `InvalidParams` to raise later.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -93,7 +93,7 @@ class CompletionContext(msgspec.Struct, frozen=True):
 class Reference(msgspec.Struct):
     """What is being completed: a prompt by name or a resource template by URI."""
 
-    type: str
+    type: Literal["ref/prompt", "ref/resource"]
     name: str = ""
     uri: str = ""
 

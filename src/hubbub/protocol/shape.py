@@ -59,7 +59,7 @@ def _shape_tool_reply(reply: ToolReply, revision: Revision) -> None:
     if reply.content is UNSET:
         reply.content = [] if structured is UNSET else [Text(_as_text(structured, revision))]
     if not revision.is_mcp and reply.is_error is True:
-        raise ToolError(_first_text(reply.content))
+        raise failure_in(reply)
     if structured is not UNSET:
         if revision.structured == "none":
             reply.structured_content = UNSET
@@ -86,8 +86,10 @@ def _as_text(structured: Raw, revision: Revision) -> str:
     return (text if revision.is_mcp else msgspec.json.format(text, indent=2)).decode()
 
 
-def _first_text(content: list[Content]) -> str:
-    return next((item.text for item in content if isinstance(item, Text)), "The tool failed")
+def failure_in(reply: ToolReply) -> ToolError:
+    """A result that says `isError`, as the error that the plain dialect makes of it."""
+    content = [] if reply.content is UNSET else reply.content
+    return ToolError(next((item.text for item in content if isinstance(item, Text)), "The tool failed"))
 
 
 def _older_content(item: Content, revision: Revision) -> Content:

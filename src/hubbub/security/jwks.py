@@ -75,9 +75,7 @@ class FixedKeys:
 class FetchedKeys:
     """Keys of a JWKS address."""
 
-    def __init__(
-        self, url: str, fetch: Fetch, read: Read, *, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, url: str, fetch: Fetch, read: Read, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._url = url
         self._fetch = fetch
         self._read = read

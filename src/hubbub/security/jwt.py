@@ -48,7 +48,8 @@ _NAME_CHARACTERS: Final = 256
 _SCOPES: Final = 256
 
 _INVALID: Final = unauthorized(
-    "This access token is not accepted here; get a new one for this server and send it as 'Authorization: Bearer <token>'",
+    "This access token is not accepted here; get a new one for this server "
+    "and send it as 'Authorization: Bearer <token>'",
     b'Bearer realm="hubbub", error="invalid_token", error_description="The access token is not accepted"',
 )
 _UNAVAILABLE: Final = Refusal(
@@ -179,7 +180,7 @@ def _unpack(token: bytes) -> Any:
         signed = jws.extract_compact(token)
     except (JoseError, ValueError, RecursionError) as error:
         raise _Invalid(f"not a token: {type(error).__name__}") from None
-    header = signed.protected
+    header: Any = signed.protected
     if not isinstance(header, dict) or not isinstance(header.get("alg"), str):
         raise _Invalid("not a header")
     if header["alg"] not in _ALGORITHMS:

@@ -82,9 +82,7 @@ def digest(key: str) -> str:
     return "sha256:" + hashlib.sha256(key.encode()).hexdigest()
 
 
-def generate_key(
-    name: str, *, scopes: Iterable[str] = (), expires: datetime | None = None
-) -> tuple[str, KeyRecord]:
+def generate_key(name: str, *, scopes: Iterable[str] = (), expires: datetime | None = None) -> tuple[str, KeyRecord]:
     """A new key, to be shown once, and the record to keep.
 
     Raises: SettingsError, if the name or a scope cannot be kept.
@@ -102,9 +100,8 @@ def append_record(path: Path, record: KeyRecord) -> None:
 
     Raises: SettingsError, if the file is damaged or has a key of that name.
     """
-    if path.exists():
-        if any(other.name == record.name for other in read_records(path)):
-            raise SettingsError(f"{path}: there is a key named {record.name!r}; take it out first or choose another name")
+    if path.exists() and any(other.name == record.name for other in read_records(path)):
+        raise SettingsError(f"{path}: there is a key named {record.name!r}; take it out first or choose another name")
     lines = ["[[key]]", f'id = "{record.id}"', f'name = "{record.name}"', f'hash = "{record.hash}"']
     if record.scopes:
         lines.append("scopes = [" + ", ".join(f'"{scope}"' for scope in record.scopes) + "]")

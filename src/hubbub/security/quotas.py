@@ -53,7 +53,7 @@ class Quotas:
             item = parse(amount)
         except ValueError:
             item = None
-        if not name or item is None or not 0 < item.amount <= _LARGEST:
+        if not name or name.split() != [name] or item is None or not 0 < item.amount <= _LARGEST:
             raise SettingsError(f"limits: {text!r} is not a limit; write mcp=100/minute (at most {_LARGEST})")
         if name in self._limits:
             raise SettingsError(f"limits: {name} has two limits; keep one")
@@ -65,13 +65,12 @@ class Quotas:
         if found is None:
             return None
         path, item = found
-        if self._window.hit(item, path, caller):
-            return None
-        return self._refusal(path, item, caller)
+        key = f"{path} {caller}"  # one text: the library's own separator may stand in either
+        return None if self._window.hit(item, key) else self._refusal(path, item, key)
 
-    def _refusal(self, path: str, item: RateLimitItem, caller: str) -> Refusal:
-        resets_at = self._window.get_window_stats(item, path, caller).reset_time
-        wait_s = max(1, math.ceil(resets_at - self._clock()))
+    def _refusal(self, path: str, item: RateLimitItem, key: str) -> Refusal:
+        resets_at = self._window.get_window_stats(item, key).reset_time
+        wait_s = min(max(1, math.ceil(resets_at - self._clock())), item.get_expiry())
         span = item.GRANULARITY.name if item.multiples == 1 else f"{item.multiples} {item.GRANULARITY.name}s"
         return Refusal(
             429,
@@ -159,7 +158,9 @@ def _moving_window(clock: Callable[[], float]) -> Any:
 
         def _make_room(self) -> None:
             self._times += 1
-            while len(self._rings) > bounds.QUOTA_CALLERS or (self._times > bounds.QUOTA_TIMES and len(self._rings) > 1):
+            while len(self._rings) > bounds.QUOTA_CALLERS or (
+                self._times > bounds.QUOTA_TIMES and len(self._rings) > 1
+            ):
                 self._times -= len(self._rings.popitem(last=False)[1].times)
 
         def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -10,8 +11,9 @@ from hubbub.ports import Peer
 from hubbub.protocol.error_forms import INTERNAL_ERROR, error_object, failure_reply
 from hubbub.protocol.jsonrpc import ErrorObject, encode_error, encode_result
 from hubbub.protocol.model import Call
-from hubbub.protocol.revisions import NEWEST_LEGACY
+from hubbub.protocol.revisions import NEWEST_LEGACY, Revision
 from hubbub.protocol.shape import shape
+from hubbub.server.threads import is_being_cancelled
 
 logger = logging.getLogger("hubbub.server")
 
@@ -25,13 +27,31 @@ async def answer(peer: Peer, call: Call, identity: dict[str, Any]) -> tuple[byte
         except ToolFailure as failure:
             if call.method != "tools/call" or not (revision.is_mcp or failure.as_result):
                 raise
-            reply = failure_reply(failure, call.params.name, revision)
+            reply = failure.result or failure_reply(failure, call.params.name, revision)
             if not revision.is_mcp:
                 revision = NEWEST_LEGACY  # the pack's contract has one form for every caller
         return encode_result(call.id, shape(reply, revision, identity)), None
     except HubbubError as error:
-        return encode_error(call.id, error_object(error, revision)), error
+        return _encode_error(call, error, revision), error
+    except asyncio.CancelledError:
+        if is_being_cancelled():
+            raise
+        return _internal_error(call)
     except Exception:
-        logger.exception("%s failed", call.method)
-        wrong = HubbubError("Internal error")
-        return encode_error(call.id, ErrorObject(INTERNAL_ERROR, wrong.message)), wrong
+        return _internal_error(call)
+
+
+def _encode_error(call: Call, error: HubbubError, revision: Revision) -> bytes:
+    form = error_object(error, revision)
+    try:
+        return encode_error(call.id, form)
+    except Exception:  # JSON cannot carry its data or its text, but the caller waits for an answer.
+        logger.exception("the error of %s cannot be written", call.method)
+        message = form.message.encode(errors="replace").decode()
+        return encode_error(call.id, ErrorObject(form.code, message))
+
+
+def _internal_error(call: Call) -> tuple[bytes, HubbubError]:
+    logger.exception("%s failed", call.method)
+    wrong = HubbubError("Internal error")
+    return encode_error(call.id, ErrorObject(INTERNAL_ERROR, wrong.message)), wrong

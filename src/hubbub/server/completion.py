@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from hubbub import bounds
 from hubbub.protocol.params import CompleteParams
 from hubbub.protocol.wire import CompleteReply, Completion
+from hubbub.server.threads import Threads, run_in_thread
 
 Suggest = Callable[..., Any]
 
@@ -26,15 +28,18 @@ class Completions:
     def __len__(self) -> int:
         return len(self._suggest)
 
-    async def complete(self, params: CompleteParams) -> CompleteReply:
+    async def complete(self, params: CompleteParams, threads: Threads) -> CompleteReply:
         """Suggestions for what has been typed; none if nobody suggests."""
-        reference = params.ref.name or params.ref.uri
+        reference = params.ref.name if params.ref.type == "ref/prompt" else params.ref.uri
         suggest = self._suggest.get((reference, params.argument.name))
         if suggest is None:
             return CompleteReply(completion=Completion([], total=0, has_more=False))
-        values = suggest(*_arguments(suggest, params))
-        if inspect.isawaitable(values):
-            values = await values
+        suggestion = partial(suggest, *_arguments(suggest, params))
+        if inspect.iscoroutinefunction(suggest):
+            values = await suggestion()
+        else:
+            values = await run_in_thread(threads, suggestion, {})
+            values = await values if inspect.isawaitable(values) else values
         return _reply(values)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import UNSET, Raw
 
 from hubbub import bounds
-from hubbub.errors import HubbubError, InvalidParams, InvalidRequest, MessageError
+from hubbub.errors import HubbubError, IdInUse, InvalidParams, InvalidRequest, MessageError
 from hubbub.protocol.error_forms import error_object
 from hubbub.protocol.jsonrpc import (
     NULL,
@@ -123,7 +123,8 @@ class Connection:
         if isinstance(params, CancelledParams) and params.request_id is not UNSET:
             task = self._running.get(id_key(params.request_id))
             if task is not None:
-                task.cancel()
+                # Not before its first step: a task that never started would never clean up.
+                self._loop.call_soon(task.cancel)
 
     def _take_request(self, message: Envelope, deliver: Deliver) -> None:
         assert message.method is not UNSET
@@ -135,23 +136,26 @@ class Connection:
         facts = Facts(method=method, meta=meta, session=session if session.is_mcp else None)
         try:
             revision = climb(facts)
+            check_id(identifier, is_mcp=revision.is_mcp or method == "initialize")
+            key = self._free_key(identifier)
             caller = self._caller_of(revision, method, params, meta)
-            check_id(identifier, caller.revision)
         except HubbubError as error:
             spoken = NEWEST_MODERN if claims_modern(facts) else session
-            deliver(encode_error(identifier, error_object(error, spoken)))
-            return
-        key = id_key(identifier)
-        if key in self._running:
-            # With the same id the client could not tell this answer from the other.
-            doubled = InvalidRequest(f"The id {key.decode()} is still in use by an earlier request")
-            deliver(encode_error(NULL, error_object(doubled, caller.revision)))
+            # With the id of another request the client could not tell this answer from the other.
+            told = NULL if isinstance(error, IdInUse) else identifier
+            deliver(encode_error(told, error_object(error, spoken)))
             return
         call = Call(id=identifier, method=method, raw=raw, params=params, meta=meta, caller=caller, back=self)
         self._running[key] = None
         task = _start(self._serve(key, call, deliver), self._loop)
         if key in self._running:
             self._running[key] = task
+
+    def _free_key(self, identifier: Raw) -> bytes:
+        key = id_key(identifier)
+        if key in self._running:
+            raise IdInUse(key.decode())
+        return key
 
     def _caller_of(self, revision: Revision, method: str, params: Any, meta: Meta) -> Caller:
         if revision.stateless:
@@ -166,7 +170,8 @@ class Connection:
     async def _serve(self, key: bytes, call: Call, deliver: Deliver) -> None:
         response = b""
         try:
-            response, _ = await answer(self._server, call, self._server.identity)
+            await self._drained()  # nothing is begun for a client that does not read
+            response, _ = await answer(self._server.peer, call, self._server.identity)
         finally:
             del self._running[key]
             if self._resume is not None and not self.is_busy:
@@ -242,10 +247,10 @@ def decode_item(item: bytes) -> Envelope:
     return message
 
 
-def check_id(identifier: Raw, revision: Revision) -> None:
+def check_id(identifier: Raw, *, is_mcp: bool) -> None:
     """MCP narrows JSON-RPC: an id is a string or a whole number, never null."""
     text = bytes(identifier)
-    if revision.is_mcp and text[:1] != b'"' and not text.lstrip(b"-").isdigit():
+    if is_mcp and text[:1] != b'"' and not text.lstrip(b"-").isdigit():
         raise InvalidRequest("`id` must be a string or a whole number")
 
 

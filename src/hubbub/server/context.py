@@ -84,7 +84,11 @@ class Context:
     def __init__(self, call: Call, server: Server) -> None:
         self.call = call
         self.server = server
+        self.is_cancelled = False
+        """Whether the caller no longer wants the answer. An async handler is told by `CancelledError`;
+        one that runs in a thread looks here now and then."""
         self._loop = asyncio.get_running_loop()
+        self._ended = False
 
     @property
     def caller(self) -> Caller:
@@ -99,7 +103,7 @@ class Context:
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress, if the caller asked for it. `progress` must grow from call to call."""
         token = self.call.meta.progress_token
-        if token is UNSET:
+        if token is UNSET or self._ended:
             return
         params = ProgressParams(token, progress, UNSET if total is None else total)
         if message is not None and (self.caller.revision.progress_message or not self.caller.revision.is_mcp):
@@ -108,7 +112,7 @@ class Context:
 
     async def log(self, level: LogLevel, data: Any, *, logger: str | None = None) -> None:
         """Send a log message to the client, if it wants messages of this level."""
-        if not self._wants(level):
+        if self._ended or not self._wants(level):
             return
         params = MessageParams(level, data, UNSET if logger is None else logger)
         await self.call.back.notify(Note("notifications/message", params))
@@ -207,6 +211,10 @@ class Context:
     def wait(self, question: Coroutine[Any, Any, T]) -> T:
         """From a synchronous handler, which runs in a thread: `context.wait(context.progress(1))`."""
         return asyncio.run_coroutine_threadsafe(question, self._loop).result()
+
+    def end(self) -> None:
+        """The call is answered or cancelled: nobody listens to its progress any more."""
+        self._ended = True
 
     def _wants(self, level: str) -> bool:
         caller = self.caller

@@ -28,7 +28,7 @@ from hubbub.errors import (
 from hubbub.protocol import wire
 from hubbub.protocol.model import LOG_LEVELS, Call, Note, Reply
 from hubbub.protocol.revisions import MODERN
-from hubbub.protocol.shape import bare_result
+from hubbub.protocol.shape import bare_result, failure_in
 from hubbub.server.asking import answers_or_questions
 from hubbub.server.audience import Listen
 from hubbub.server.pages import page
@@ -45,9 +45,9 @@ _QUESTIONS = ("elicitation", "sampling", "roots")
 
 async def call_tool(server: Server, call: Call) -> Reply:
     params = call.params
-    tool = server.tools.get(params.name)
+    tool = server.tools.find(params.name)
     if tool is None:
-        raise ToolNotFound(params.name, [known.name for known in visible_tools(server)])
+        raise ToolNotFound(params.name, [server.tools.listed_name(known) for known in visible_tools(server)])
     if not server.view.shows(tool):
         raise ArgumentsInvalid(f"Tool {tool.name!r} is disabled by the active profile")
     return await run_tool(server, tool, params.arguments, call)
@@ -57,7 +57,12 @@ async def run_tool(server: Server, tool: Tool, arguments: msgspec.Raw, call: Cal
     try:
         if tool.converses and call.caller.revision.rounds:
             return await converse_with_tool(server, tool, arguments, call)
-        return await tool.run(arguments, call, server)
+        reply = await tool.run(arguments, call, server)
+        if reply.is_error is True and not call.caller.revision.is_mcp:
+            said = failure_in(reply)
+            said.result = reply
+            raise said
+        return reply
     except ToolFailure as failure:
         failure.plain_code = tool.plain_code
         failure.as_result = tool.fails_as_result
@@ -102,7 +107,13 @@ async def list_tools(server: Server, call: Call) -> Reply:
     shown, cursor = page(
         visible_tools(server), call.params.cursor, lambda tool: tool.name, server.sealer, purpose="tools"
     )
-    return cacheable(server, wire.ToolsReply(tools=[tool.entry(revision) for tool in shown], next_cursor=cursor))
+    entries = [tool.entry(revision) for tool in shown]
+    if server.tools.lists_safe_names:
+        entries = [
+            msgspec.structs.replace(entry, name=server.tools.listed_name(tool))
+            for entry, tool in zip(entries, shown, strict=True)
+        ]
+    return cacheable(server, wire.ToolsReply(tools=entries, next_cursor=cursor))
 
 
 def visible_tools(server: Server) -> list[Tool]:
@@ -174,7 +185,7 @@ async def get_prompt(server: Server, call: Call) -> Reply:
 
 
 async def complete(server: Server, call: Call) -> Reply:
-    return await server.completions.complete(call.params)
+    return await server.completions.complete(call.params, server.threads)
 
 
 # -- the connection itself -------------------------------------------------

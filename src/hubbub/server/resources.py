@@ -15,14 +15,13 @@ import msgspec
 from msgspec import UNSET
 
 from hubbub import bounds
-from hubbub.errors import DefinitionError, HubbubError, ResourceNotFound, ToolError
+from hubbub.errors import DefinitionError, ResourceNotFound
 from hubbub.protocol.content import Annotations, ResourceContents
 from hubbub.protocol.model import Call
 from hubbub.protocol.uri_template import UriTemplate
 from hubbub.protocol.wire import ResourceEntry, TemplateEntry
-from hubbub.security.redact import redact
 from hubbub.server.context import Context
-from hubbub.server.threads import run_in_thread
+from hubbub.server.handlers import Handler
 
 if TYPE_CHECKING:
     from hubbub.server.server import Server
@@ -80,8 +79,7 @@ class ResourceFunction:
             title if title is not None else UNSET,
             annotations=annotations if annotations is not None else UNSET,
         )
-        self._is_async = inspect.iscoroutinefunction(function)
-        self._context_name = _check_parameters(function, self.template, uri)
+        self._handler = Handler(function, _check_parameters(function, self.template, uri))
 
     @property
     def template_entry(self) -> TemplateEntry:
@@ -92,22 +90,11 @@ class ResourceFunction:
     @property
     def converses(self) -> bool:
         """Whether reading may ask the caller something first."""
-        return self._context_name is not None
+        return self._handler.context_name is not None
 
     async def read(self, uri: str, parameters: dict[str, str], call: Call, server: Server) -> list[ResourceContents]:
         """The contents, or ResourceNotFound."""
-        arguments: dict[str, Any] = dict(parameters)
-        if self._context_name is not None:
-            arguments[self._context_name] = Context(call, server)
-        try:
-            if self._is_async:
-                value = await self.function(**arguments)
-            else:
-                value = await run_in_thread(server.threads, self.function, arguments)
-        except HubbubError:
-            raise
-        except Exception as error:
-            raise ToolError(redact(str(error)) or type(error).__name__) from error
+        value = await self._handler.call(dict(parameters), call, server)
         if value is None:
             raise ResourceNotFound(uri)
         return [_contents(uri, item, self.mime_type) for item in (value if isinstance(value, list) else [value])]

@@ -55,7 +55,7 @@ class Rounds:
     async def begin(self, call: Call, start: Start) -> Reply:
         """Run a handler that may ask; its result, or its first questions."""
         if len(self._rounds) >= self._limit:
-            raise Overloaded("suspended exchanges", self._limit)
+            self._give_one_up()
         round_ = Round(secrets.token_urlsafe(12), call, self._answer_s)
         self._rounds[round_.id] = round_
         round_.start(start, self._forget)
@@ -64,6 +64,8 @@ class Rounds:
     async def resume(self, call: Call) -> Reply:
         """Go on with a suspended handler; its result, or its next questions."""
         round_ = self._find(call)
+        # Move to the end, so that those left alone longest gather at the front.
+        self._rounds[round_.id] = self._rounds.pop(round_.id)
         round_.answer(read_responses(call.params.input_responses))
         return await self._turn(round_, call)
 
@@ -74,6 +76,15 @@ class Rounds:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=bounds.STOP_S)
+
+    def _give_one_up(self) -> None:
+        """End the exchange that has waited longest: callers who never come back must not keep others out."""
+        waiting = next((round_ for round_ in self._rounds.values() if round_.is_suspended), None)
+        if waiting is None:
+            raise Overloaded("exchanges", self._limit)
+        self._forget(waiting)
+        assert waiting.task is not None
+        waiting.task.cancel()
 
     def _find(self, call: Call) -> Round:
         try:
@@ -116,6 +127,11 @@ class Round:
         self._questions: dict[str, _Question] = {}
         self._asked = 0
         self._next: asyncio.Future[Reply] | None = None
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether no request is open: the handler waits for its caller to come back."""
+        return self._next is None or self._next.done()
 
     def start(self, start: Start, forget: Callable[[Round], None]) -> None:
         """Set the handler going."""

@@ -18,7 +18,7 @@ from typing import Any, TypeVar, overload
 from msgspec import UNSET
 
 from hubbub.errors import DefinitionError, InvalidParams
-from hubbub.ports import Sealer
+from hubbub.ports import Peer, Sealer
 from hubbub.protocol.model import Call, Implementation, Note, Reply
 from hubbub.protocol.shape import identity_meta
 from hubbub.protocol.wire import UpdatedParams
@@ -81,6 +81,8 @@ class Server:
         """What the lifespan yielded, while the server runs."""
         self.health_checks: list[HealthCheck] = []
         """Each says what is wrong with something the server depends on, or None."""
+        self.peer: Peer = self
+        """The server as callers reach it: itself, inside whatever counts, traces or limits its calls."""
         self._lifespans: list[Lifespan] = [lifespan] if lifespan is not None else []
         self.profiles = dict(profiles or {})
         self.view = EVERYTHING
@@ -143,6 +145,10 @@ class Server:
             raise DefinitionError(f"there is no profile {profile!r}; known: {known}")
         self.view = self.profiles[profile]
         self.audience.publish(Note(TOOLS_CHANGED))
+
+    def wrap(self, wrapper: Callable[[Peer], Peer]) -> None:
+        """Put something around every call: a function from a peer to a peer."""
+        self.peer = wrapper(self.peer)
 
     # -- answering -----------------------------------------------------------
 

@@ -7,13 +7,12 @@ parameters, and what it returns becomes content without being looked at twice.
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw
+from msgspec.structs import replace
 
-from hubbub.errors import HubbubError, ToolError
 from hubbub.protocol.content import CONTENT_TYPES, Text
 from hubbub.protocol.docstrings import read_docstring
 from hubbub.protocol.headers import header_parameters
@@ -25,17 +24,14 @@ from hubbub.protocol.schema import Arguments, Output
 from hubbub.protocol.schema_data import DataArguments
 from hubbub.protocol.shape import shape_tool_entry
 from hubbub.protocol.wire import Icon, ToolAnnotations, ToolEntry, ToolReply
-from hubbub.security.redact import redact
 from hubbub.server.asking import Ask, gather_answers
 from hubbub.server.context import Context
-from hubbub.server.threads import run_in_thread
+from hubbub.server.handlers import Handler
 
 if TYPE_CHECKING:
     from hubbub.server.server import Server
 
-logger = logging.getLogger("hubbub.tools")
-
-Handler = Callable[..., Any]
+Function = Callable[..., Any]
 
 
 class Tool:
@@ -43,7 +39,7 @@ class Tool:
 
     def __init__(
         self,
-        function: Handler,
+        function: Function,
         *,
         name: str | None = None,
         description: str | None = None,
@@ -65,21 +61,20 @@ class Tool:
         self.fails_as_result = fails_as_result
         """Whether a failure is a result even in the plain dialect."""
         self.arguments: Arguments | DataArguments = _arguments(function, input_schema)
-        self._output = Output.of(function, skip=(*CONTENT_TYPES, ToolReply))
+        self._output = _output(function, self.name, output_schema)
         self._entry = ToolEntry(
             self.name,
             self.description or UNSET,
             self.arguments.schema,
             title if title is not None else UNSET,
-            dict(output_schema) if output_schema is not None else _unset(self._output.schema),
+            _unset(self._output.schema),
             annotations if annotations is not None else UNSET,
             icons if icons is not None else UNSET,
             meta if meta is not None else UNSET,
         )
         self._entries: dict[str, ToolEntry] = {}
-        self._is_async = inspect.iscoroutinefunction(function)
         injected = self.arguments.injected
-        self._context_name = next((key for key, kind in injected.items() if kind is Context), None)
+        self._handler = Handler(function, next((key for key, kind in injected.items() if kind is Context), None))
         self.asks = {key: ask for key, ask in injected.items() if isinstance(ask, Ask)}
         """Inputs that the person gives before the function starts."""
         self.headers = header_parameters(self.arguments.schema)
@@ -103,7 +98,7 @@ class Tool:
     @property
     def converses(self) -> bool:
         """Whether a call may ask the caller something before it answers."""
-        return self._context_name is not None or bool(self.asks)
+        return self._handler.context_name is not None or bool(self.asks)
 
     def entry(self, revision: Revision) -> ToolEntry:
         """The tool as `tools/list` shows it in this revision."""
@@ -122,41 +117,37 @@ class Tool:
             ToolFailure: the arguments do not fit, or the function failed.
         """
         arguments = self.arguments.decode(raw)
-        if self._context_name is not None:
-            arguments[self._context_name] = Context(call, server)
         if self.asks:
             arguments |= answers or await gather_answers(self.asks, Context(call, server))
-        try:
-            if self._is_async:
-                value = await self.function(**arguments)
-            else:
-                value = await run_in_thread(server.threads, self.function, arguments)
-                if inspect.isawaitable(value):
-                    value = await value
-        except HubbubError:
-            raise
-        except Exception as error:
-            logger.warning("tool %s failed", self.name, exc_info=True)
-            raise ToolError(_explain(error)) from error
-        return self._reply(value)
+        return self._reply(await self._handler.call(arguments, call, server), call.caller.revision)
 
-    def _reply(self, value: Any) -> ToolReply:
+    def _reply(self, value: Any, revision: Revision) -> ToolReply:
+        if isinstance(value, ToolReply):
+            return replace(value)  # shaping must not change what the function may keep
         if self._output.schema is None:
             if isinstance(value, str):
                 return ToolReply(content=[Text(value)])
-            if isinstance(value, ToolReply):
-                return value
             content = _as_content(value)
             if content is not None:
                 return ToolReply(content=content)
-        return ToolReply(structured_content=Raw(self._output.encode(value)))
+        structured = self._output.encode(value)
+        if revision.structured == "object" and self._output.schema is not None and not self._output.is_object:
+            # The listed schema is a wrapped one, so an object is wrapped too when it is one choice of several.
+            return ToolReply(content=[Text(structured.decode())], structured_content=Raw(b'{"result":%b}' % structured))
+        return ToolReply(structured_content=Raw(structured))
 
 
-def _arguments(function: Handler, schema: Mapping[str, Any] | None) -> Arguments | DataArguments:
+def _arguments(function: Function, schema: Mapping[str, Any] | None) -> Arguments | DataArguments:
     if schema is None:
         return Arguments.of(function, skip=(Context, Ask))
     hints = resolve_hints(function, skip=(Context,))
     return DataArguments(dict(schema), {key: Context for key, hint in hints.items() if hint is Context})
+
+
+def _output(function: Function, name: str, schema: Mapping[str, Any] | None) -> Output:
+    if schema is None:
+        return Output.of(function, skip=(*CONTENT_TYPES, ToolReply))
+    return Output(name, dict(schema))
 
 
 def _as_content(value: Any) -> list[Any] | None:
@@ -172,12 +163,7 @@ def _as_content(value: Any) -> list[Any] | None:
     return None
 
 
-def _explain(error: Exception) -> str:
-    """An exception in a line for the model: its message, or at least its kind."""
-    return redact(str(error)) or type(error).__name__
-
-
-def _summary(function: Handler) -> str:
+def _summary(function: Function) -> str:
     """The docstring without its parameter section, which is in the schema."""
     return read_docstring(inspect.getdoc(function)).description
 

@@ -103,6 +103,9 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], setting("What goes to stderr.", flag="--log-level")
     ] = "warning"
+    log_format: Annotated[
+        Literal["json", "text"], setting("One JSON object a line, or lines for people.", flag="--log-format")
+    ] = "json"
     tool_names: Annotated[
         Literal["exact", "safe"],
         setting("List tool names as declared, or in letters that every model provider takes.", flag="--tool-names"),

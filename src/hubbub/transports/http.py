@@ -24,7 +24,6 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Endpoint = Callable[[HttpExchange], Awaitable[None]]
 
-API_VERSION = b"1.0.0"
 _JSON = (b"content-type", b"application/json")
 _STREAM = (
     (b"content-type", b"text/event-stream"),
@@ -45,12 +44,14 @@ class Exchange:
         "_task",
         "_watcher",
         "client",
+        "has_answered",
         "has_left",
         "headers",
         "method",
         "path",
         "query",
         "scheme",
+        "status",
     )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
@@ -61,6 +62,8 @@ class Exchange:
         self.client: str = scope["client"][0] if scope.get("client") else ""
         self.headers = Headers(scope["headers"])
         self.has_left = False
+        self.has_answered = False
+        self.status = 0
         self._receive = receive
         self._send = send
         self._limit = limit
@@ -100,7 +103,8 @@ class Exchange:
 
     async def reply(self, status: int, body: bytes = b"", headers: HeaderList = ()) -> None:
         """Answer in one piece; JSON unless the headers say otherwise."""
-        self._done = True
+        self._done = self.has_answered = True
+        self.status = status
         length = (b"content-length", str(len(body)).encode())
         fields = [length, *headers]
         if body and not any(name == b"content-type" for name, _ in headers):
@@ -110,7 +114,8 @@ class Exchange:
 
     async def start_stream(self, headers: HeaderList = ()) -> None:
         """Start answering with server-sent events."""
-        self._streaming = True
+        self._streaming = self.has_answered = True
+        self.status = 200
         await self._send({"type": "http.response.start", "status": 200, "headers": [*_STREAM, *headers]})
 
     async def write(self, event: bytes) -> None:

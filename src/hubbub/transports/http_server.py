@@ -1,9 +1,8 @@
 """The HTTP server: uvicorn with httptools and uvloop, and the bounds that it leaves open.
 
 uvicorn limits neither the head of a request nor how long one may take to arrive or an
-answer to be read, and it waits for open streams without telling them to end. Every
-answer, its own ones included, carries our version. This is the only module that
-imports it.
+answer to be read, and it waits for open streams without telling them to end. This is
+the only module that imports it.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ import logging
 import math
 import signal
 import socket
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -22,15 +21,24 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from hubbub import bounds
 from hubbub.errors import SettingsError
-from hubbub.transports.http import API_VERSION, App
+from hubbub.transports.http import App
 
 logger = logging.getLogger("hubbub.http")
 
 _SWEEP_TICKS: Final = 10  # uvicorn ticks ten times a second
-_VERSION: Final = ("X-MCP-Version", API_VERSION.decode())
-_FAREWELL: Final = "HTTP/1.1 {}\r\n{}: {}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-_TOO_LARGE: Final = _FAREWELL.format("431 Request Header Fields Too Large", *_VERSION).encode()
-_TOO_SLOW: Final = _FAREWELL.format("408 Request Timeout", *_VERSION).encode()
+_TOO_LARGE: Final = b"431 Request Header Fields Too Large"
+_TOO_SLOW: Final = b"408 Request Timeout"
+
+
+class Site(NamedTuple):
+    """What is served, and what it wants to be told."""
+
+    app: App
+    started: Callable[[], None]
+    sweep: Callable[[], None]
+    """Called every second: time to forget what is idle."""
+    end_streams: Callable[[], None]
+    """Called when the server stops: streams would never end by themselves."""
 
 
 class Unread:
@@ -45,10 +53,10 @@ class Unread:
     def is_stuck(self, transport: asyncio.Transport, now: float) -> bool:
         """Look at what waits; whether none of it was taken for too long."""
         waiting = transport.get_write_buffer_size()
-        if waiting < self._bytes or not waiting or not self._bytes:
+        if waiting < self._bytes or not self._bytes:
             self._since = now
         self._bytes = waiting
-        return now - self._since > bounds.SLOW_READER_S
+        return waiting > 0 and now - self._since > bounds.SLOW_READER_S
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -64,16 +72,15 @@ class BoundedProtocol(HttpToolsProtocol):
         self._waiting_since: float | None = self.loop.time()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the request that is being served, also when others were queued behind it: uvicorn tells only the last."""
+        """Tell the request that is being served; uvicorn tells only the last of those that came in a row."""
         super().connection_lost(exc)
-        cycle = self._served
-        if cycle is not None and not cycle.response_complete:
-            cycle.disconnected = True
-            cycle.message_event.set()
         self.pipeline.clear()
+        if self._served is not None and not self._served.response_complete:
+            self._served.disconnected = True
+            self._served.message_event.set()
 
     def data_received(self, data: bytes) -> None:
-        """Count what arrives and is no body: heads, and what chunks may carry besides."""
+        """Count what arrives and is no body: heads, and what chunks can carry besides."""
         self._overhead_bytes += len(data)
         super().data_received(data)
         if self._overhead_bytes > bounds.REQUEST_HEAD_BYTES:
@@ -111,13 +118,15 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self.transport.is_closing():
             super().send_400_response(msg)
 
-    def give_up(self, farewell: bytes) -> None:
+    def give_up(self, status: bytes) -> None:
         """Close a connection whose request does not arrive as it should."""
         if self.transport.is_closing():
             return
         cycle: Any = self.cycle
         if cycle is None or cycle.response_complete:
-            self.transport.write(farewell)
+            headers = b"".join(b"%b: %b\r\n" % pair for pair in self.server_state.default_headers)
+            closing = b"connection: close\r\ncontent-length: 0\r\n\r\n"
+            self.transport.write(b"HTTP/1.1 %b\r\n%b%b" % (status, headers, closing))
         self.transport.close()
 
     def is_overdue(self, now: float) -> bool:
@@ -129,7 +138,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 class BoundedWebSocket(WebSocketsSansIOProtocol):
-    """One WebSocket connection whose messages must be read."""
+    """One WebSocket connection, whose messages must be read."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A caller connects."""
@@ -140,36 +149,46 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
 class HttpServer(uvicorn.Server):
     """uvicorn, with an eye on slow callers and an end to open streams."""
 
-    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, site: Site) -> None:
         super().__init__(config)
-        self._end_streams = end_streams
+        self._site = site
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and only then say so: whoever reads it may connect or send a signal at once."""
+        await super().startup(sockets)
+        self._site.started()
 
     async def on_tick(self, counter: int) -> bool:
         """Every tenth of a second."""
         if counter % _SWEEP_TICKS == 0:
-            self._sweep(asyncio.get_running_loop().time())
+            self._site.sweep()
+            self._give_up_slow_callers(asyncio.get_running_loop().time())
         return await super().on_tick(counter)
 
-    def _sweep(self, now: float) -> None:
+    def _give_up_slow_callers(self, now: float) -> None:
         for connection in list(self.server_state.connections):
             assert isinstance(connection, BoundedProtocol | BoundedWebSocket)
             if connection.unread.is_stuck(connection.transport, now):
-                connection.transport.abort()  # to close would be to wait for the reader
+                connection.transport.abort()  # to close it would be to wait until all is read
             elif isinstance(connection, BoundedProtocol) and connection.is_overdue(now):
                 connection.give_up(_TOO_SLOW)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let open streams end before waiting for them."""
-        self._end_streams()
+        self._site.end_streams()
         await super().shutdown(sockets)
 
 
 def prepare(
-    app: App, *, end_streams: Callable[[], None], limit: int = bounds.MESSAGE_BYTES, drain_s: float = bounds.DRAIN_S
+    site: Site,
+    *,
+    headers: Sequence[tuple[str, str]] = (),
+    limit: int = bounds.MESSAGE_BYTES,
+    drain_s: float = bounds.DRAIN_S,
 ) -> HttpServer:
     """A server that is ready to run; setting its `should_exit` stops it."""
     config = uvicorn.Config(
-        app,
+        site.app,
         http=BoundedProtocol,
         ws=BoundedWebSocket,
         loop="none",
@@ -177,7 +196,7 @@ def prepare(
         log_config=None,
         access_log=False,
         server_header=False,
-        headers=[_VERSION],
+        headers=list(headers),
         ws_max_size=limit,
         ws_ping_interval=bounds.KEEP_ALIVE_S,
         timeout_keep_alive=bounds.IDLE_CONNECTION_S,
@@ -185,7 +204,7 @@ def prepare(
         limit_concurrency=bounds.CONNECTIONS,
     )
     config.load()
-    return HttpServer(config, end_streams)
+    return HttpServer(config, site)
 
 
 async def serve(server: HttpServer, listener: socket.socket) -> None:

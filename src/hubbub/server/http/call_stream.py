@@ -61,7 +61,7 @@ class CallStream:
         if self._is_open:
             await self._event(response)
             await self._end()
-        elif self._mode == "sse":
+        elif self._mode == "sse" and status == 200:
             await self._exchange.reply(200, self._whole_stream(response), (*self._headers, *EVENT_STREAM))
         else:
             await self._exchange.reply(status, response, self._headers)
@@ -105,12 +105,11 @@ class CallStream:
         return start + event
 
     async def _open(self) -> None:
+        if self._session is not None:
+            self._stream = self._session.open_stream()
         self._is_open = True
         await self._exchange.start_stream(self._headers)
-        if self._session is None:
-            return
-        self._stream = self._session.open_stream()
-        if self._revision.resumes_streams:
+        if self._stream is not None and self._revision.resumes_streams:
             await self._exchange.write(self._stream.prime())
 
     async def _end(self) -> None:

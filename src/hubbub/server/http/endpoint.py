@@ -8,6 +8,7 @@ GET /metrics     figures for Prometheus  GET /sse, POST /messages   the oldest t
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
@@ -22,8 +23,9 @@ from hubbub.errors import (
     SessionNotFound,
     SessionRequired,
 )
-from hubbub.ports import Figures, Gate, HttpExchange, OldPair, Quotas
-from hubbub.protocol.error_forms import INVALID_REQUEST, error_object, http_status
+from hubbub.observe import CONTENT_TYPE, Metrics
+from hubbub.ports import Gate, HttpExchange, OldPair, Quotas
+from hubbub.protocol.error_forms import INTERNAL_ERROR, INVALID_REQUEST, error_object, http_status
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.jsonrpc import NULL, ErrorObject, encode_error
 from hubbub.protocol.model import ANONYMOUS, Principal
@@ -40,7 +42,10 @@ from hubbub.server.http.sessions import Sessions
 from hubbub.server.http.streams import EventStore, Stream
 from hubbub.server.server import Server
 
+logger = logging.getLogger("hubbub.http")
+
 API_VERSION = "1.0.0"
+"""Of the plain interface, as contract 001 numbers it."""
 API_MAJOR = "1"
 Route = Callable[[HttpExchange, Principal], Awaitable[None]]
 
@@ -57,7 +62,7 @@ class Endpoint:
         mode: ResponseMode = "auto",
         plain_allowed: bool = True,
         old_pair: OldPair | None = None,
-        metrics: Figures | None = None,
+        metrics: Metrics | None = None,
         most_sessions: int = bounds.SESSIONS,
         session_idle_s: float = bounds.SESSION_IDLE_S,
         most_streams: int = bounds.STREAMS,
@@ -82,6 +87,8 @@ class Endpoint:
         }
         if metrics is not None:
             self._routes["/metrics"] = {"GET": self._figures}
+            metrics.gauge("sessions", "Open legacy sessions.", lambda: len(self.sessions))
+            metrics.gauge("streams", "Open streams of GET /mcp.", lambda: self._open_streams)
         if old_pair is not None:
             self._routes["/sse"] = {"GET": old_pair.listen}
             self._routes["/messages"] = {"POST": old_pair.post}
@@ -101,7 +108,15 @@ class Endpoint:
         except ConnectionClosed:
             return
         except HubbubError as error:
-            await exchange.reply(http_status(error), encode_error(NULL, error_object(error, NEWEST_LEGACY)))
+            if not exchange.has_answered:
+                await exchange.reply(http_status(error), encode_error(NULL, error_object(error, NEWEST_LEGACY)))
+        except Exception:
+            logger.exception("%s %s failed", exchange.method, exchange.path)
+            if not exchange.has_answered:
+                await exchange.reply(500, encode_error(NULL, ErrorObject(INTERNAL_ERROR, "Internal error")))
+        finally:
+            if self._metrics is not None:
+                self._metrics.response(exchange.path, exchange.status)
 
     async def admit(self, headers: Headers, client: str, path: str) -> Principal | Refusal:
         """Who calls, or why they may not: for every route and for WebSockets alike."""
@@ -121,7 +136,7 @@ class Endpoint:
         methods = self._routes.get(exchange.path)
         if methods is None:
             return Refusal(404, f"There is nothing at this path; try one of {', '.join(self._routes)}")
-        route = methods.get(exchange.method)
+        route = methods.get("GET" if exchange.method == "HEAD" and exchange.path != "/mcp" else exchange.method)
         if route is None:
             allowed = ", ".join(methods)
             return Refusal(405, f"This path takes only {allowed}", ((b"allow", allowed.encode()),))
@@ -152,7 +167,7 @@ class Endpoint:
     async def _figures(self, exchange: HttpExchange, principal: Principal) -> None:
         assert self._metrics is not None
         body = self._metrics.render()
-        await exchange.reply(200, body, [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")])
+        await exchange.reply(200, body, [(b"content-type", CONTENT_TYPE.encode())])
 
     # -- streams and sessions --------------------------------------------------
 

@@ -11,7 +11,7 @@ import asyncio
 
 from msgspec import UNSET
 
-from hubbub.errors import HubbubError, InvalidParams, InvalidRequest
+from hubbub.errors import HubbubError, IdInUse, InvalidParams
 from hubbub.ports import HttpExchange
 from hubbub.protocol.error_forms import error_object, http_status
 from hubbub.protocol.http_headers import Headers
@@ -55,7 +55,7 @@ class Legacy:
                 raise incoming.params
             caller = open_session(incoming.params, incoming.principal, None)
             back = CallStream(exchange, caller.revision, "json")
-            response, failure = await answer(self._server, incoming.call(caller, back), self._server.identity)
+            response, failure = await answer(self._server.peer, incoming.call(caller, back), self._server.identity)
             if failure is not None:
                 raise failure
             session = self._sessions.open(caller)
@@ -75,13 +75,13 @@ class Legacy:
             session.running = {}
         running, key = session.running, id_key(incoming.id)
         if key in running:
-            doubled = InvalidRequest(f"The id {key.decode()} is still in use by an earlier request")
+            doubled = IdInUse(key.decode())
             await exchange.reply(400, encode_error(NULL, error_object(doubled, session.caller.revision)))
             return
         running[key] = asyncio.current_task()
         exchange.watch(cancel=False)
         try:
-            response, _ = await answer(self._server, incoming.call(session.caller, stream), self._server.identity)
+            response, _ = await answer(self._server.peer, incoming.call(session.caller, stream), self._server.identity)
         except asyncio.CancelledError:
             if key in running:
                 raise
@@ -114,7 +114,7 @@ class Legacy:
         stream, after = self._stream_to_resume(session, last) if last is not None else (None, 0)
         is_new = stream is None
         if stream is None:
-            stream = session.own_stream()
+            stream = session.open_own_stream()
             after = stream.position
         await exchange.start_stream()
         if is_new and session.caller.revision.resumes_streams:

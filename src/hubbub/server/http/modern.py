@@ -38,10 +38,12 @@ class Modern:
             await exchange.reply(http_status(error), body)
             return
         caller = modern_caller(incoming.meta, revision, incoming.principal)
-        stream = CallStream(exchange, revision, self._mode)
+        # What listens has nothing to answer, so JSON alone would leave it in silence for ever.
+        mode = "auto" if incoming.method == "subscriptions/listen" else self._mode
+        stream = CallStream(exchange, revision, mode)
         exchange.watch(cancel=True)
         try:
-            response, failure = await answer(self._server, incoming.call(caller, stream), self._server.identity)
+            response, failure = await answer(self._server.peer, incoming.call(caller, stream), self._server.identity)
             exchange.unwatch()
         except asyncio.CancelledError:
             exchange.unwatch()
@@ -67,7 +69,7 @@ class Modern:
             self._check_parameter_headers(name, incoming.params.arguments, headers)
 
     def _check_parameter_headers(self, name: str, arguments: msgspec.Raw, headers: Headers) -> None:
-        tool = self._server.tools.get(name)
+        tool = self._server.tools.find(name)
         if tool is None or not tool.headers:
             return
         try:

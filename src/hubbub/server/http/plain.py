@@ -51,7 +51,7 @@ class Plain:
     async def answer_alone(self, incoming: Incoming, caller: Caller) -> bytes:
         """The answer to a call that nothing can be streamed for."""
         back = CallStream(incoming.exchange, caller.revision, "json")
-        response, _ = await answer(self._server, incoming.call(caller, back), self._server.identity)
+        response, _ = await answer(self._server.peer, incoming.call(caller, back), self._server.identity)
         return response
 
     async def listen(self, exchange: HttpExchange, principal: Principal, stream: Stream) -> None:

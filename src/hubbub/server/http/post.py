@@ -84,8 +84,7 @@ class Post:
     def _climb(self, incoming: Incoming, facts: Facts) -> Revision:
         if incoming.is_request:
             revision = climb(facts)
-            spoken = NEWEST_LEGACY if incoming.method == "initialize" else revision
-            check_id(incoming.id, spoken)
+            check_id(incoming.id, is_mcp=revision.is_mcp or incoming.method == "initialize")
             return revision
         # Notifications and answers need no envelope of their own: 202 is all they get.
         if claims_modern(facts):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 
 from hubbub import bounds
@@ -19,24 +20,22 @@ from hubbub.server.audience import RESOURCE_UPDATED, Audience
 from hubbub.server.http.streams import EventStore, Stream
 from hubbub.server.questions import Questions
 
-OWN_STREAM = 0
-"""The stream of what belongs to no call: changes, and whatever the server says by itself."""
-
 
 class Session:
     """One legacy client over many HTTP requests."""
 
-    __slots__ = ("_questions", "_store", "_streams", "caller", "id", "last_stream", "running", "seen")
+    __slots__ = ("_last_stream", "_own", "_questions", "_store", "_streams", "caller", "id", "running", "seen")
 
     def __init__(self, identifier: str, caller: Caller, now: float, store: EventStore) -> None:
         self.id = identifier
         self._store = store
         self.caller = caller
         self.seen = now
-        self.last_stream = OWN_STREAM
+        self._last_stream = 0
         self.running: dict[bytes, asyncio.Task[object] | None] | None = None
         self._questions: Questions | None = None
         self._streams: dict[int, Stream] | None = None
+        self._own: list[Stream] | None = None
 
     @property
     def questions(self) -> Questions:
@@ -46,29 +45,46 @@ class Session:
         return self._questions
 
     def open_stream(self) -> Stream:
-        """A new stream for one call."""
-        self.last_stream += 1
-        stream = Stream(self.last_stream, self._store)
-        self._keep(stream)
+        """A new stream for one call.
+
+        Raises:
+            Overloaded: too many are open.
+        """
+        streams = self._streams = {} if self._streams is None else self._streams
+        finished = [known for known in streams.values() if known.finished]
+        for known in finished[: max(0, len(finished) - bounds.STREAMS_TO_RESUME)]:
+            streams.pop(known.id).discard()
+        if len(streams) >= bounds.STREAMS_OF_ONE_SESSION:
+            raise Overloaded("streams in this session", bounds.STREAMS_OF_ONE_SESSION)
+        self._last_stream += 1
+        stream = streams[self._last_stream] = Stream(self._last_stream, self._store)
         return stream
 
-    def own_stream(self) -> Stream:
-        """The stream of the session itself, from when the client first listens to it."""
-        stream = self.find_stream(OWN_STREAM)
-        if stream is None:
-            stream = Stream(OWN_STREAM, self._store)
-            self._keep(stream)
+    def open_own_stream(self) -> Stream:
+        """A new stream for what belongs to no call: changes that the session is told of."""
+        stream = self.open_stream()
+        own = [known for known in self._own or [] if not known.finished]
+        unread = [known for known in own if not known.is_read]
+        for known in unread[: max(0, len(unread) - bounds.STREAMS_TO_RESUME)]:
+            known.finish()
+        self._own = [known for known in own if not known.finished] + [stream]
         return stream
 
     def find_stream(self, identifier: int) -> Stream | None:
         """A stream that can still be taken up."""
         return None if self._streams is None else self._streams.get(identifier)
 
+    @property
+    def is_in_use(self) -> bool:
+        """Whether something of it runs or is being read."""
+        return bool(self.running) or any(stream.is_read for stream in self._own or [])
+
     def hear(self, note: Note) -> None:
-        """Put a change on the session's own stream, if the client listens."""
-        stream = self.find_stream(OWN_STREAM)
-        if stream is None or (note.method == RESOURCE_UPDATED and note.params.uri not in self.caller.watching):
+        """Put a change on one of the session's own streams, if there ever was one."""
+        if not self._own or (note.method == RESOURCE_UPDATED and note.params.uri not in self.caller.watching):
             return
+        # Never on two streams at once; on one that is read, or else on the newest, where it can be fetched.
+        stream = next((known for known in reversed(self._own) if known.is_read), self._own[-1])
         stream.append(encode_notification(note.method, note.params))
 
     def close(self) -> None:
@@ -77,20 +93,11 @@ class Session:
             self._questions.close()
         for stream in (self._streams or {}).values():
             stream.discard()
-        for task in (self.running or {}).values():
-            if task is not None:
-                task.cancel()
-
-    def _keep(self, stream: Stream) -> None:
-        if self._streams is None:
-            self._streams = {}
-        self._streams[stream.id] = stream
-        finished = [key for key, known in self._streams.items() if known.finished]
-        while len(self._streams) > bounds.STREAMS_OF_ONE_SESSION and finished:
-            self._streams.pop(finished.pop(0)).discard()
-        if len(self._streams) > bounds.STREAMS_OF_ONE_SESSION:
-            del self._streams[stream.id]
-            raise Overloaded("streams in this session", bounds.STREAMS_OF_ONE_SESSION)
+        running, self.running = self.running or {}, None
+        tasks = [task for task in running.values() if task is not None]
+        running.clear()
+        for task in tasks:
+            task.cancel()
 
 
 class Sessions:
@@ -108,7 +115,7 @@ class Sessions:
         self._limit = limit
         self._idle_s = idle_s
         self._clock = clock
-        self._sessions: dict[str, Session] = {}
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._store = EventStore()
 
     def __len__(self) -> int:
@@ -135,8 +142,7 @@ class Sessions:
         if session is None or session.caller.principal.name != principal:
             return None
         session.seen = self._clock()
-        # Move to the end, so that the idle ones gather at the front.
-        self._sessions[identifier] = self._sessions.pop(identifier)
+        self._sessions.move_to_end(identifier)  # so that the idle ones gather at the front
         return session
 
     def close(self, session: Session) -> None:
@@ -152,11 +158,13 @@ class Sessions:
 
     def sweep(self) -> None:
         """End what has been idle for too long; looks only as far as the first that has not."""
-        oldest = self._clock() - self._idle_s
-        for session in list(self._sessions.values()):
-            if session.seen >= oldest:
+        now = self._clock()
+        while self._sessions:
+            session = next(iter(self._sessions.values()))
+            if session.seen >= now - self._idle_s:
                 return
-            if session.running:
-                session.seen = self._clock()
-                continue
-            self.close(session)
+            if session.is_in_use:
+                session.seen = now
+                self._sessions.move_to_end(session.id)
+            else:
+                self.close(session)

@@ -38,12 +38,14 @@ class EventStore:
 class Stream:
     """The events of one stream, oldest first, within bounds."""
 
-    __slots__ = ("_bytes", "_events", "_news", "_sequence", "_store", "finished", "id")
+    __slots__ = ("_bytes", "_events", "_news", "_sequence", "_store", "finished", "id", "is_read")
 
     def __init__(self, identifier: int, store: EventStore) -> None:
         self.id = identifier
         self._store = store
         self.finished = False
+        self.is_read = False
+        """Whether a caller reads it now."""
         self._sequence = 0
         self._events: deque[tuple[int, bytes]] = deque()
         self._bytes = 0
@@ -85,7 +87,18 @@ class Stream:
 
     async def pump(self, exchange: HttpExchange, after: int) -> None:
         """Write what came after an event, and what comes from now on, until the stream is finished."""
+        if self._news is not None:
+            self._news.set()  # whoever read it before has lost it to this caller
         self._news = news = asyncio.Event()
+        self.is_read = True
+        try:
+            await self._write_news(exchange, after, news)
+        finally:
+            if self._news is news:
+                self._news = None
+                self.is_read = False
+
+    async def _write_news(self, exchange: HttpExchange, after: int, news: asyncio.Event) -> None:
         written = after
         while self._news is news:
             for sequence, event in [item for item in self._events if item[0] > written]:
