@@ -61,9 +61,18 @@ def _leave(code: int) -> None:
     os._exit(code)
 
 
-def run(server: Server, transport: Literal["stdio"] = "stdio") -> None:
-    """Serve until the client leaves: the last line of a script that is a server."""
-    raise SystemExit(serve_stdio(server))
+def run(
+    server: Server, transport: Literal["stdio", "http"] = "stdio", *, host: str = "127.0.0.1", port: int = 3000
+) -> None:
+    """Serve until the client leaves, or over HTTP until a signal comes: the last line of a script that is a server.
+
+    Whatever else can be set, `hubbub serve` sets.
+    """
+    if transport == "stdio":
+        raise SystemExit(serve_stdio(server))
+    settings = ServeSettings(host=host, port=port)
+    announce = f"{server.info.name} serves {{}}/mcp\n"
+    raise SystemExit(serve_http(server, settings, started=lambda url: _say(announce.format(url))))
 
 
 def serve_http(
@@ -133,14 +142,14 @@ def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable
     from hubbub.observe import Metrics
     from hubbub.security.quotas import Quotas, limits_for
     from hubbub.server.http.endpoint import Endpoint
-    from hubbub.server.metering import Metered
+    from hubbub.server.measured import Measured
     from hubbub.transports import http, old_pair, websocket
     from hubbub.transports.cors import Cors
     from hubbub.transports.http_server import Site
 
     metrics = Metrics()
-    server.wrap(lambda peer: Metered(peer, metrics))
-    limits = limits_for(settings.address[0], settings.limits or None)
+    server.wrap(lambda peer: Measured(peer, metrics))
+    limits = limits_for(settings.address[0], _limits(settings))
     pair = old_pair.OldPair(connector(server), limit=settings.max_streams)
     endpoint = Endpoint(
         server,
@@ -169,5 +178,15 @@ def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable
     return Site(app, started, endpoint.sessions.sweep, end_streams)
 
 
+def _limits(settings: ServeSettings) -> tuple[str, ...] | None:
+    """The limits as set: None for the usual ones, none at all for `off`."""
+    return () if settings.limits == ("off",) else settings.limits or None
+
+
 def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(line)
+    sys.stderr.flush()

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from hubbub.errors import SettingsError
-from hubbub.security.keys import append_record, generate_key, read_records
+from hubbub.security.keys import KeyRecord, append_record, generate_key, read_records
 from hubbub.settings import ServeSettings, gather, read_settings
 
 _HELP = """Make and list the API keys of those who may call.
@@ -54,15 +54,16 @@ def add(name: str, key_file: str | None, scope: tuple[str, ...], days: int | Non
 @_file_option
 def list_keys(key_file: str | None) -> int:
     """One line for each key."""
-    now = datetime.now(UTC).timestamp()
     for record in read_records(_path(key_file)):
-        end = (
-            "no end"
-            if record.expires is None
-            else f"{'ended' if record.expires_at <= now else 'until'} {record.expires:%Y-%m-%d}"
-        )
-        click.echo(f"{record.name:<20} hb_{record.id}_…  {end:<16} {' '.join(record.scopes)}".rstrip())
+        click.echo(f"{record.name:<20} hb_{record.id}_…  {_end_of(record):<16} {' '.join(record.scopes)}".rstrip())
     return 0
+
+
+def _end_of(record: KeyRecord) -> str:
+    if record.expires is None:
+        return "no end"
+    has_ended = record.expires_at <= datetime.now(UTC).timestamp()
+    return f"{'ended' if has_ended else 'until'} {record.expires:%Y-%m-%d}"
 
 
 def _path(key_file: str | None) -> Path:

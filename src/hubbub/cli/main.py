@@ -6,6 +6,7 @@ registrations write is recognised without click, whose import costs a tenth of t
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -22,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         flags = quick_flags(arguments)
         if flags is not None:
+            gc.disable()  # Nothing that is loaded at start is garbage; `serve` turns collecting on again.
             from hubbub.cli.serving import serve
 
             return serve(flags)

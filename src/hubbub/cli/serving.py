@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,13 +25,12 @@ def serve(flags: Mapping[str, Any]) -> int:
     check_sources(sources)
     configure_logging(settings.log_level, settings.log_format, redact=redact)
     server = assemble(settings, sources)
+    from hubbub.app import serve_http, serve_stdio
+
+    gc.freeze()  # What is loaded by now stays: no collection need look at it.
+    gc.enable()  # A quick start had turned it off.
     if settings.transport == "stdio":
-        from hubbub.app import serve_stdio
-
         return serve_stdio(server, limit=settings.max_message_bytes)
-
-    from hubbub.app import serve_http
-
     return serve_http(server, settings, started=lambda url: _announce(url, server.info.name))
 
 

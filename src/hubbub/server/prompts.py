@@ -6,9 +6,10 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import UNSET
 
-from hubbub.errors import InvalidParams, ToolError
+from hubbub.errors import ArgumentsInvalid, InvalidParams, ToolError
 from hubbub.protocol.content import CONTENT_TYPES, Text
 from hubbub.protocol.docstrings import read_docstring
 from hubbub.protocol.model import Call
@@ -36,7 +37,7 @@ class Prompt:
         self.function = function
         self.name = name or function.__name__
         described = description if description is not None else read_docstring(inspect.getdoc(function)).description
-        self._arguments = Arguments.of(function, skip=(Context,))
+        self._arguments = Arguments.of(function, skip=(Context,), from_text=True)
         injected = self._arguments.injected
         self._handler = Handler(function, next((key for key, kind in injected.items() if kind is Context), None))
         properties = self._arguments.schema["properties"]
@@ -71,7 +72,10 @@ class Prompt:
         if missing or unknown:
             wrong = f"missing {missing}" if missing else f"unknown {unknown}"
             raise InvalidParams(f"Invalid params for prompt {self.name!r}: {wrong}; it takes {self.argument_names}")
-        return dict(given)
+        try:
+            return self._arguments.decode(msgspec.json.encode(given))
+        except ArgumentsInvalid as error:
+            raise InvalidParams(f"Invalid params for prompt {self.name!r}: {error.message}") from error
 
 
 def _message(item: Any) -> PromptMessage:

@@ -18,12 +18,12 @@ from hubbub import bounds
 from hubbub.errors import DefinitionError, ResourceNotFound
 from hubbub.protocol.content import Annotations, ResourceContents
 from hubbub.protocol.model import Call
-from hubbub.protocol.uri_template import UriTemplate
 from hubbub.protocol.wire import ResourceEntry, TemplateEntry
 from hubbub.server.context import Context
 from hubbub.server.handlers import Handler
 
 if TYPE_CHECKING:
+    from hubbub.protocol.uri_template import UriTemplate
     from hubbub.server.server import Server
 
 
@@ -68,7 +68,7 @@ class ResourceFunction:
     ) -> None:
         self.function = function
         self.uri = uri
-        self.template = UriTemplate(uri) if "{" in uri else None
+        self.template = _parse_template(uri) if "{" in uri else None
         self.mime_type = mime_type
         described = description if description is not None else (inspect.getdoc(function) or "")
         self.entry = ResourceEntry(
@@ -182,6 +182,12 @@ def _contents(uri: str, value: Any, mime_type: str | None) -> ResourceContents:
         return ResourceContents(uri, mime_type or "text/plain", text=value)
     text = msgspec.json.encode(value).decode()
     return ResourceContents(uri, mime_type or "application/json", text=text)
+
+
+def _parse_template(uri: str) -> UriTemplate:
+    from hubbub.protocol.uri_template import UriTemplate  # Its patterns take long to compile.
+
+    return UriTemplate(uri)
 
 
 def _check_parameters(function: Callable[..., Any], template: UriTemplate | None, uri: str) -> str | None:

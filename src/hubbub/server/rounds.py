@@ -10,8 +10,7 @@ Nothing is ever run twice: a round that is gone fails with "start again".
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import secrets
+import os
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -56,7 +55,7 @@ class Rounds:
         """Run a handler that may ask; its result, or its first questions."""
         if len(self._rounds) >= self._limit:
             self._give_one_up()
-        round_ = Round(secrets.token_urlsafe(12), call, self._answer_s)
+        round_ = Round(os.urandom(12).hex(), call, self._answer_s)
         self._rounds[round_.id] = round_
         round_.start(start, self._forget)
         return await self._turn(round_, call)
@@ -228,6 +227,8 @@ class Round:
 
 def _digest(call: Call) -> bytes:
     """What a request asks, without what may change when it is repeated."""
+    import hashlib  # Few servers ever ask: not at start.
+
     members = msgspec.json.decode(call.raw)
     for name in _CHANGING:
         members.pop(name, None)

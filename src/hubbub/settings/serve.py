@@ -80,8 +80,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     limits: Annotated[
         tuple[str, ...],
         setting(
-            "How often one caller may call: mcp=100/minute. Off loopback mcp=100/minute and health=1000/minute "
-            "unless set.",
+            "How often one caller may call: mcp=100/minute; or off. Unless set, off on loopback, and "
+            "mcp=100/minute and health=1000/minute elsewhere.",
             flag="--limit",
             form="ROUTE=N/UNIT",
         ),

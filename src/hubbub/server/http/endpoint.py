@@ -127,8 +127,10 @@ class Endpoint:
         principal: Principal | Refusal = ANONYMOUS
         if self._gate is not None:
             principal = await self._gate(headers, client)
-        if self._quotas is not None and isinstance(principal, Principal):
-            refusal = self._quotas.check(path, caller_of(principal, client))
+        if self._quotas is not None:
+            # Whoever is not let in is counted too, by address: guessing keys must not be free.
+            known = principal if isinstance(principal, Principal) else ANONYMOUS
+            refusal = self._quotas.check(path, caller_of(known, client))
             if refusal is not None:
                 return refusal
         return principal
