@@ -6,11 +6,12 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Literal
 
 from hubbub import bounds
-from hubbub.ports import Connect
+from hubbub.ports import THE_PROCESS, Connect
+from hubbub.protocol.model import ANONYMOUS, Principal
 from hubbub.server.connection import Connection
 from hubbub.server.server import Server
 from hubbub.settings import ServeSettings
@@ -24,7 +25,17 @@ DEFAULT_SETTINGS = ServeSettings()
 
 def connector(server: Server) -> Connect:
     """Makes the connection of one client to this server, for any transport with two byte streams."""
-    return lambda send, drained: Connection(server, send, drained=drained)
+
+    def connect(
+        send: Callable[[bytes], None],
+        drained: Callable[[], Awaitable[None]],
+        *,
+        principal: Principal = ANONYMOUS,
+        scope: str = THE_PROCESS,
+    ) -> Connection:
+        return Connection(server, send, principal=principal, scope=scope, drained=drained)
+
+    return connect
 
 
 def serve_stdio(server: Server, *, limit: int = bounds.MESSAGE_BYTES) -> int:

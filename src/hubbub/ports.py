@@ -6,7 +6,9 @@ picks a `Peer`; limits, policies and metrics are functions from `Peer` to `Peer`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from hubbub.protocol.model import ANONYMOUS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from hubbub.protocol.http_headers import HeaderList, Headers
     from hubbub.protocol.model import Call, Note, Principal, Reply
     from hubbub.protocol.refusal import Refusal
+
+THE_PROCESS: Final = "process"
+"""The scope of a client that has the whole process to itself."""
 
 
 class Peer(Protocol):
@@ -67,8 +72,18 @@ class Duplex(Protocol):
 class Connect(Protocol):
     """Makes the connection of a transport that is about to start reading."""
 
-    def __call__(self, send: Callable[[bytes], None], drained: Callable[[], Awaitable[None]]) -> Duplex:
-        """`send` takes one message and never waits; `drained` waits while the client does not read."""
+    def __call__(
+        self,
+        send: Callable[[bytes], None],
+        drained: Callable[[], Awaitable[None]],
+        *,
+        principal: Principal = ANONYMOUS,
+        scope: str = THE_PROCESS,
+    ) -> Duplex:
+        """`send` takes one message and never waits; `drained` waits while the client does not read.
+
+        `scope` names where the client's state lives; a transport that serves several gives each its own.
+        """
 
 
 class HttpExchange(Protocol):

@@ -31,8 +31,8 @@ class OldPair:
         if len(self._open) >= self._limit:
             raise Overloaded("open streams", self._limit)
         queue = MessageQueue()
-        duplex = self._connect(queue.put, queue.drained)
         name = secrets.token_urlsafe(18)
+        duplex = self._connect(queue.put, queue.drained, principal=principal, scope=name)
         self._open[name] = duplex, principal.name
         self._queues.add(queue)
         exchange.watch(cancel=True)

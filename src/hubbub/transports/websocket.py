@@ -1,8 +1,9 @@
-"""WebSocket: one message a frame, subprotocol `mcp.v1`. Pings are the ASGI server's business."""
+"""WebSocket: one message a frame, subprotocol `mcp.v1` or `mcp`. Pings are the ASGI server's business."""
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable
 
 from hubbub import bounds
@@ -14,7 +15,8 @@ from hubbub.protocol.refusal import Refusal
 from hubbub.transports.http import Receive, Scope, Send
 from hubbub.transports.message_queue import MessageQueue
 
-SUBPROTOCOL = "mcp.v1"
+SUBPROTOCOLS = ("mcp.v1", "mcp")
+"""Ours, and the one that the official clients offer; no difference but the name."""
 PATH = "/mcp-ws"
 _GOING_AWAY, _TOO_SLOW = 1001, 1013
 
@@ -39,21 +41,23 @@ class WebSockets:
         client = scope["client"][0] if scope.get("client") else ""
         principal = await self._admit(Headers(scope["headers"]), client, scope["path"])
         offered = scope.get("subprotocols", [])
+        chosen = next((known for known in SUBPROTOCOLS if known in offered), None)
         if isinstance(principal, Refusal):
             await _deny(send, scope, principal)
         elif scope["path"] != PATH:
             await _deny(send, scope, Refusal(404, f"WebSockets are at {PATH}"))
-        elif offered and SUBPROTOCOL not in offered:
-            await _deny(send, scope, Refusal(400, f"Offer the subprotocol {SUBPROTOCOL}"))
+        elif offered and chosen is None:
+            await _deny(send, scope, Refusal(400, f"Offer the subprotocol {SUBPROTOCOLS[0]}"))
         elif len(self._queues) >= bounds.STREAMS:
             await _deny(send, scope, Refusal(503, "Too many open connections; try again later"))
         else:
-            await send({"type": "websocket.accept", "subprotocol": SUBPROTOCOL if offered else None})
-            await self._converse(receive, send)
+            await send({"type": "websocket.accept", "subprotocol": chosen})
+            await self._converse(receive, send, principal)
 
-    async def _converse(self, receive: Receive, send: Send) -> None:
+    async def _converse(self, receive: Receive, send: Send, principal: Principal) -> None:
         queue = MessageQueue()
-        duplex = self._connect(queue.put, queue.drained)
+        scope = secrets.token_urlsafe(18)
+        duplex = self._connect(queue.put, queue.drained, principal=principal, scope=scope)
         self._queues.add(queue)
         writer = asyncio.ensure_future(_write(queue, send))
         try:

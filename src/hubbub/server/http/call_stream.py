@@ -68,6 +68,9 @@ class CallStream:
 
     async def abandon(self) -> None:
         """End without an answer: the call was cancelled."""
+        if self._mode == "json":
+            await self._exchange.reply(202)
+            return
         if not self._is_open:
             await self._open()
         await self._end()
