@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from hubbub import bounds
@@ -24,7 +25,7 @@ DEFAULT_SETTINGS = ServeSettings()
 
 def connector(server: Server) -> Connect:
     """Makes the connection of one client to this server, for any transport with two byte streams."""
-    return lambda send, drained: Connection(server, send, drained=drained)
+    return partial(Connection, server)
 
 
 def serve_stdio(server: Server, *, limit: int = bounds.MESSAGE_BYTES) -> int:
@@ -163,7 +164,9 @@ def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable
         most_streams=settings.max_streams,
     )
     limit = settings.max_message_bytes
-    sockets = websocket.WebSockets(connector(server), endpoint.admit, limit=limit)
+    sockets = websocket.WebSockets(
+        connector(server), endpoint.admit, limit=limit, most_connections=settings.max_streams
+    )
     over_http = Cors(http.application(endpoint, limit=limit), settings.allowed_origins)
 
     async def app(scope: http.Scope, receive: http.Receive, send: http.Send) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from hubbub.errors import MessageError
 from hubbub.protocol.http_headers import HeaderList, Headers
-from hubbub.protocol.model import Call, Note, Principal, Reply
+from hubbub.protocol.model import ANONYMOUS, Call, Note, Principal, Reply
 from hubbub.protocol.refusal import Refusal
 
 
@@ -65,8 +65,18 @@ class Duplex(Protocol):
 class Connect(Protocol):
     """Makes the connection of a transport that is about to start reading."""
 
-    def __call__(self, send: Callable[[bytes], None], drained: Callable[[], Awaitable[None]]) -> Duplex:
-        """`send` takes one message and never waits; `drained` waits while the client does not read."""
+    def __call__(
+        self,
+        send: Callable[[bytes], None],
+        drained: Callable[[], Awaitable[None]],
+        *,
+        principal: Principal = ANONYMOUS,
+        scope: str = "process",
+    ) -> Duplex:
+        """`send` takes one message and never waits; `drained` waits while the client does not read.
+
+        `scope` names where the client's state lives: one for each client, where there is more than one.
+        """
 
 
 class HttpExchange(Protocol):

@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
+from tests.http.playground import make_server
+from tests.http.wire import PATIENCE_S, Site, call
+
 from hubbub import app
 from hubbub.server.server import Server
 from hubbub.settings import ServeSettings
 from hubbub.transports import http_server
-from tests.http.playground import make_server
-from tests.http.wire import PATIENCE_S, Site, call
 
 _GAUGE = re.compile(rb"^hubbub_(sessions|streams) ([0-9.]+)$", re.MULTILINE)
 

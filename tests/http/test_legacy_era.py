@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 import pytest
-
 from tests.http.eras import BOTH, NEWEST_LEGACY, handshake, open_session
 from tests.http.in_process import running
 from tests.http.wire import Site, call, request

@@ -4,7 +4,6 @@ import base64
 from typing import Any
 
 import pytest
-
 from tests.http.eras import META, MODERN, modern, modern_meta
 from tests.http.wire import Site, request
 

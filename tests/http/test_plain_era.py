@@ -4,7 +4,6 @@ import asyncio
 import re
 
 import pytest
-
 from tests.http.in_process import running
 from tests.http.wire import JSON, Site, call, request
 
@@ -90,15 +89,14 @@ async def test_null_and_fractions_are_ids(demo: Site) -> None:
 
 
 async def test_a_listener_hears_of_changes_but_not_of_resources() -> None:
-    async with running() as here:
-        async with here.site.stream("GET", "/mcp", {"Accept": "text/event-stream"}) as stream:
-            assert stream.status == 200
-            assert stream.headers["content-type"] == "text/event-stream"
-            assert COOKIE.fullmatch(stream.headers["set-cookie"])
-            await here.site.post(call("touch", {"uri": "note://one"}))
-            await here.site.post(call("add_tool", {"name": "new"}))
-            note = await stream.message()
-            assert (note["method"], note["params"]["toolName"]) == ("notifications/tools/list_changed", "new")
+    async with running() as here, here.site.stream("GET", "/mcp", {"Accept": "text/event-stream"}) as stream:
+        assert stream.status == 200
+        assert stream.headers["content-type"] == "text/event-stream"
+        assert COOKIE.fullmatch(stream.headers["set-cookie"])
+        await here.site.post(call("touch", {"uri": "note://one"}))
+        await here.site.post(call("add_tool", {"name": "new"}))
+        note = await stream.message()
+        assert (note["method"], note["params"]["toolName"]) == ("notifications/tools/list_changed", "new")
 
 
 @pytest.mark.parametrize("accept", [None, "*/*", "text/*", "text/event-stream;q=0.5"])
