@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-
 from tests.http.processes import PLAYGROUND, ServerProcess
 from tests.http.wire import Site
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.http.processes import PLAYGROUND, ServerProcess
+from tests.http.wire import Site, call, request
 
 from hubbub import __version__
 from hubbub.packs.demo import WELCOME
-from tests.http.processes import PLAYGROUND, ServerProcess
-from tests.http.wire import Site, call, request
 
 SHELL_S = 20.0
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -165,6 +165,7 @@ def test_a_pasted_curl_hears_of_a_tool_registered_at_run_time() -> None:
 
 def add_until_heard(process: ServerProcess) -> None:
     """Register the tool once the server has somebody who listens, which only a listener can tell for sure."""
+
     async def work() -> None:
         async with asyncio.timeout(SHELL_S):
             while "1" not in (await process.site.post(call("listeners"))).json["result"]["content"][0]["text"]:

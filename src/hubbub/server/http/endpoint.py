@@ -22,6 +22,7 @@ from hubbub.errors import (
     Overloaded,
     SessionNotFound,
     SessionRequired,
+    UnsupportedVersion,
 )
 from hubbub.observe import CONTENT_TYPE, Metrics
 from hubbub.ports import Gate, HttpExchange, OldPair, Quotas
@@ -30,7 +31,7 @@ from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.jsonrpc import NULL, ErrorObject, encode_error
 from hubbub.protocol.model import ANONYMOUS, Principal
 from hubbub.protocol.refusal import Refusal
-from hubbub.protocol.revisions import LEGACY, NEWEST_LEGACY, is_modern_version
+from hubbub.protocol.revisions import LEGACY, NEWEST_LEGACY, SUPPORTED_VERSIONS, is_modern_version
 from hubbub.security.quotas import caller_of
 from hubbub.server.http.call_stream import ResponseMode
 from hubbub.server.http.cookies import Cookies
@@ -218,9 +219,11 @@ class Endpoint:
         version = headers.get(VERSION_HEADER)
         if version is not None and is_modern_version(version):
             raise MethodNotAllowed("This protocol revision only has POST")
+        if version is not None and version not in LEGACY:
+            raise UnsupportedVersion(version, SUPPORTED_VERSIONS)
         if is_unknown:
             raise SessionNotFound("This session has ended or never existed; send `initialize` again")
-        if version in LEGACY and not has_session:
+        if version is not None and not has_session:
             raise SessionRequired("This request belongs to no session; send `initialize` first")
 
     # -- the end ---------------------------------------------------------------
@@ -230,7 +233,7 @@ class Endpoint:
         self._server.audience.end_listens()
         for stream in list(self._plain_streams):
             stream.finish()
-        self.sessions.close_all()
+        self.sessions.end_streams()
 
 
 async def refuse(exchange: HttpExchange, refusal: Refusal) -> None:

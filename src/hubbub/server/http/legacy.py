@@ -11,7 +11,8 @@ import asyncio
 
 from msgspec import UNSET
 
-from hubbub.errors import HubbubError, IdInUse, InvalidParams
+from hubbub import bounds
+from hubbub.errors import HubbubError, IdInUse, InvalidParams, MessageTooLarge, Overloaded
 from hubbub.ports import HttpExchange
 from hubbub.protocol.error_forms import error_object, http_status
 from hubbub.protocol.http_headers import Headers
@@ -53,6 +54,8 @@ class Legacy:
         try:
             if isinstance(incoming.params, InvalidParams):
                 raise incoming.params
+            if len(incoming.raw) > bounds.CLIENT_BYTES:
+                raise MessageTooLarge("The description of the client", bounds.CLIENT_BYTES)
             caller = open_session(incoming.params, incoming.principal, None)
             back = CallStream(exchange, caller.revision, "json")
             response, failure = await answer(self._server.peer, incoming.call(caller, back), self._server.identity)
@@ -64,7 +67,8 @@ class Legacy:
             await exchange.reply(http_status(error), body)
             return
         headers = ((SESSION_HEADER, session.id.encode()), set_cookie(session.id, exchange.scheme))
-        await CallStream(exchange, caller.revision, self._mode, session, headers).answer(200, response)
+        mode = _mode_for(exchange.headers, self._mode)
+        await CallStream(exchange, caller.revision, mode, session, headers).answer(200, response)
 
     async def call(self, incoming: Incoming) -> None:
         """Answer one call; it goes on even if the caller leaves."""
@@ -78,6 +82,8 @@ class Legacy:
             doubled = IdInUse(key.decode())
             await exchange.reply(400, encode_error(NULL, error_object(doubled, session.caller.revision)))
             return
+        if len(running) >= bounds.IN_FLIGHT:
+            raise Overloaded("calls in this session", bounds.IN_FLIGHT)
         running[key] = asyncio.current_task()
         exchange.watch(cancel=False)
         try:
@@ -118,8 +124,9 @@ class Legacy:
             after = stream.position
         await exchange.start_stream()
         if is_new and session.caller.revision.resumes_streams:
-            await exchange.write(stream.prime())
+            first = stream.prime()
             after = stream.position
+            await exchange.write(first)
         await stream.pump(exchange, after)
 
     def _stream_to_resume(self, session: Session, last: str) -> tuple[Stream | None, int]:

@@ -11,7 +11,7 @@ import asyncio
 import msgspec
 from msgspec import UNSET
 
-from hubbub.errors import HubbubError, InvalidRequest, MessageError, SessionRequired
+from hubbub.errors import HubbubError, InvalidRequest, MessageError
 from hubbub.ports import HttpExchange
 from hubbub.protocol.error_forms import error_object, http_status
 from hubbub.protocol.http_headers import HeaderList
@@ -35,6 +35,7 @@ from hubbub.server.http.plain import Plain
 from hubbub.server.http.sessions import Session
 
 VERSION_HEADER = b"mcp-protocol-version"
+_NO_BATCHES = "Batches are not part of this protocol revision; send one message at a time"
 
 
 class Post:
@@ -59,19 +60,18 @@ class Post:
             await _refuse(exchange, error, NEWEST_LEGACY, salvage_id(data))
             return
         session, names_session = self._legacy.session_of(exchange.headers, principal)
-        if not isinstance(message, Envelope):
-            await self._batch(exchange, principal, message, session)
-            return
-        incoming = _incoming(exchange, principal, message, session)
         facts = Facts(
-            method=incoming.method,
-            meta=incoming.meta,
             version_header=exchange.headers.get(VERSION_HEADER),
             session=None if session is None else session.caller.revision,
             names_session=names_session,
             over_http=True,
             plain_allowed=self._plain_allowed,
         )
+        if not isinstance(message, Envelope):
+            await self._batch(exchange, principal, message, session, facts)
+            return
+        incoming = _incoming(exchange, principal, message, session)
+        facts.method, facts.meta = incoming.method, incoming.meta
         try:
             revision = self._climb(incoming, facts)
         except HubbubError as error:
@@ -106,19 +106,29 @@ class Post:
             await self._plain.call(incoming)
 
     async def _batch(
-        self, exchange: HttpExchange, principal: Principal, items: list[bytes], session: Session | None
+        self,
+        exchange: HttpExchange,
+        principal: Principal,
+        items: list[bytes],
+        session: Session | None,
+        facts: Facts,
     ) -> None:
-        caller, headers = self._plain.caller(exchange, principal)
-        if session is not None:
-            caller, headers = session.caller, []
-        if not caller.revision.batches or (exchange.headers.get(VERSION_HEADER) is not None and session is None):
-            wrong = InvalidRequest("Batches are not part of this protocol revision; send one message at a time")
-            await _refuse(exchange, wrong, caller.revision)
+        try:
+            if claims_modern(facts) or not climb(facts).batches:
+                raise InvalidRequest(_NO_BATCHES)
+        except HubbubError as error:
+            await _refuse(exchange, error, NEWEST_LEGACY)
             return
-        if session is None and not self._plain_allowed:
-            await _refuse(exchange, SessionRequired("Send `initialize` first"), NEWEST_LEGACY)
-            return
-        answers = await asyncio.gather(*(self._batch_item(exchange, item, caller, session) for item in items))
+        caller, headers = self._plain.caller(exchange, principal) if session is None else (session.caller, ())
+        exchange.watch(cancel=session is None)
+        try:
+            answers = await asyncio.gather(*(self._batch_item(exchange, item, caller, session) for item in items))
+        except asyncio.CancelledError:
+            if exchange.has_left:
+                return
+            raise
+        finally:
+            exchange.unwatch()
         given = [one for one in answers if one]
         await exchange.reply(200 if given else 202, encode_batch(given) if given else b"", headers)
 
@@ -132,6 +142,8 @@ class Post:
             if session is not None:
                 self._legacy.take(incoming)
             return b""
+        if incoming.meta.version is not UNSET:
+            return encode_error(incoming.id, error_object(InvalidRequest(_NO_BATCHES), NEWEST_MODERN))
         return await self._plain.answer_alone(incoming, caller)
 
 

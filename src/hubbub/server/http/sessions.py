@@ -87,6 +87,13 @@ class Session:
         stream = next((known for known in reversed(self._own) if known.is_read), self._own[-1])
         stream.append(encode_notification(note.method, note.params))
 
+    def end_streams(self) -> None:
+        """Let end by itself what would never end; what runs goes on, but nobody can be asked any more."""
+        if self._questions is not None:
+            self._questions.close()
+        for stream in self._own or []:
+            stream.finish()
+
     def close(self) -> None:
         """End everything that belongs to the session."""
         if self._questions is not None:
@@ -151,10 +158,10 @@ class Sessions:
         self._audience.remove(session)
         session.close()
 
-    def close_all(self) -> None:
-        """End every session."""
-        for session in list(self._sessions.values()):
-            self.close(session)
+    def end_streams(self) -> None:
+        """Let every session's own streams end, so that the process can."""
+        for session in self._sessions.values():
+            session.end_streams()
 
     def sweep(self) -> None:
         """End what has been idle for too long; looks only as far as the first that has not."""
