@@ -6,12 +6,12 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from hubbub import bounds
-from hubbub.ports import THE_PROCESS, Connect
-from hubbub.protocol.model import ANONYMOUS, Principal
+from hubbub.ports import Connect
 from hubbub.server.connection import Connection
 from hubbub.server.server import Server
 from hubbub.settings import ServeSettings
@@ -25,17 +25,7 @@ DEFAULT_SETTINGS = ServeSettings()
 
 def connector(server: Server) -> Connect:
     """Makes the connection of one client to this server, for any transport with two byte streams."""
-
-    def connect(
-        send: Callable[[bytes], None],
-        drained: Callable[[], Awaitable[None]],
-        *,
-        principal: Principal = ANONYMOUS,
-        scope: str = THE_PROCESS,
-    ) -> Connection:
-        return Connection(server, send, principal=principal, scope=scope, drained=drained)
-
-    return connect
+    return partial(Connection, server)
 
 
 def serve_stdio(server: Server, *, limit: int = bounds.MESSAGE_BYTES) -> int:
@@ -174,7 +164,9 @@ def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable
         most_streams=settings.max_streams,
     )
     limit = settings.max_message_bytes
-    sockets = websocket.WebSockets(connector(server), endpoint.admit, limit=limit)
+    sockets = websocket.WebSockets(
+        connector(server), endpoint.admit, limit=limit, most_connections=settings.max_streams
+    )
     over_http = Cors(http.application(endpoint, limit=limit), settings.allowed_origins)
 
     async def app(scope: http.Scope, receive: http.Receive, send: http.Send) -> None:

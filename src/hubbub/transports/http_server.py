@@ -145,6 +145,11 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         super().connection_made(transport)
         self.unread = Unread()
 
+    def shutdown(self) -> None:
+        """The server stops. An open connection is closed by the app, which may still have calls to answer."""
+        if not self.handshake_complete:
+            super().shutdown()
+
 
 class HttpServer(uvicorn.Server):
     """uvicorn, with an eye on slow callers and an end to open streams."""

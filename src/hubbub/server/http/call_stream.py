@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from hubbub.errors import ConnectionClosed, MissingCapability
+from hubbub.errors import MissingCapability
 from hubbub.ports import HttpExchange
 from hubbub.protocol.http_headers import HeaderList
 from hubbub.protocol.jsonrpc import encode_notification
@@ -88,14 +88,8 @@ class CallStream:
         if not self._is_open:
             await self._open()
         event = encode_event(message, event="message") if self._stream is None else self._stream.append(message)
-        if self._is_released:
-            return
-        try:
+        if not self._is_released:
             await self._exchange.write(event)
-        except ConnectionClosed:
-            if self._session is None:
-                raise
-            self._is_released = True  # the events wait for the caller to come back
 
     def _whole_stream(self, response: bytes) -> bytes:
         """A stream that holds only the answer, in one piece."""

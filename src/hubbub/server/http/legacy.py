@@ -12,7 +12,7 @@ import asyncio
 from msgspec import UNSET
 
 from hubbub import bounds
-from hubbub.errors import HubbubError, IdInUse, InvalidParams, Overloaded
+from hubbub.errors import HubbubError, IdInUse, InvalidParams, MessageTooLarge, Overloaded
 from hubbub.ports import HttpExchange
 from hubbub.protocol.error_forms import error_object, http_status
 from hubbub.protocol.http_headers import Headers
@@ -54,6 +54,8 @@ class Legacy:
         try:
             if isinstance(incoming.params, InvalidParams):
                 raise incoming.params
+            if len(incoming.raw) > bounds.CLIENT_BYTES:
+                raise MessageTooLarge("The description of the client", bounds.CLIENT_BYTES)
             caller = open_session(incoming.params, incoming.principal, None)
             back = CallStream(exchange, caller.revision, "json")
             response, failure = await answer(self._server.peer, incoming.call(caller, back), self._server.identity)
