@@ -145,6 +145,15 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         super().connection_made(transport)
         self.unread = Unread()
 
+    async def send(self, message: Any) -> None:
+        """Write; uvicorn forgets our headers on a refusal, and that a refusal completes the handshake."""
+        kind = message["type"]
+        if kind == "websocket.http.response.start":
+            message = {**message, "headers": [*self.default_headers, *message.get("headers", ())]}
+        await super().send(message)
+        if kind == "websocket.http.response.body":
+            self.handshake_complete = True
+
     def shutdown(self) -> None:
         """The server stops. An open connection is closed by the app, which may still have calls to answer."""
         if not self.handshake_complete:
