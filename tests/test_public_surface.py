@@ -15,8 +15,10 @@ from hubbub.settings.fields import settings_of
 ROOT = Path(__file__).parents[1]
 
 NAMES = [
+    "Annotations",
     "Ask",
     "Audio",
+    "CacheHint",
     "Check",
     "Context",
     "DefinitionError",
@@ -24,7 +26,9 @@ NAMES = [
     "EmbeddedResource",
     "Health",
     "HubbubError",
+    "Icon",
     "Image",
+    "MissingCapability",
     "Pack",
     "PromptMessage",
     "ProvidedResource",
@@ -71,6 +75,7 @@ FLAGS = [
     "--drain-s",
     "--max-message-bytes",
     "--log-level",
+    "--log-format",
     "--tool-names",
 ]
 
@@ -99,6 +104,7 @@ KEYS = [
     "drain_s",
     "max_message_bytes",
     "log_level",
+    "log_format",
     "tool_names",
 ]
 
@@ -137,7 +143,7 @@ def test_the_version_is_that_of_the_distribution() -> None:
 
 
 def test_the_commands_are_these() -> None:
-    assert sorted(COMMANDS) == ["doctor", "serve"]
+    assert sorted(COMMANDS) == ["doctor", "key", "serve"]
 
 
 def test_the_flags_of_serve_are_these() -> None:

@@ -16,14 +16,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hubbub.app import run
-    from hubbub.errors import DefinitionError, HubbubError, SettingsError, ToolError
-    from hubbub.protocol.content import Audio, EmbeddedResource, Image, ResourceContents, ResourceLink, Text
-    from hubbub.protocol.wire import PromptMessage, ToolAnnotations
+    from hubbub.errors import DefinitionError, HubbubError, MissingCapability, SettingsError, ToolError
+    from hubbub.protocol.content import (
+        Annotations,
+        Audio,
+        EmbeddedResource,
+        Image,
+        ResourceContents,
+        ResourceLink,
+        Text,
+    )
+    from hubbub.protocol.wire import Icon, PromptMessage, ToolAnnotations
     from hubbub.server.asking import Ask
     from hubbub.server.context import Context, Elicited, SamplingMessage
     from hubbub.server.pack import Check, Health, Pack
     from hubbub.server.resources import ProvidedResource, ResourceDetails, ResourceProvider
-    from hubbub.server.server import Server
+    from hubbub.server.server import CacheHint, Server
     from hubbub.server.tools import Tool
     from hubbub.server.views import View
     from hubbub.settings import Secret, setting
@@ -31,8 +39,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Annotations",
     "Ask",
     "Audio",
+    "CacheHint",
     "Check",
     "Context",
     "DefinitionError",
@@ -40,7 +50,9 @@ __all__ = [
     "EmbeddedResource",
     "Health",
     "HubbubError",
+    "Icon",
     "Image",
+    "MissingCapability",
     "Pack",
     "PromptMessage",
     "ProvidedResource",
@@ -64,14 +76,22 @@ __all__ = [
 
 _HOMES = {
     "hubbub.app": ("run",),
-    "hubbub.errors": ("DefinitionError", "HubbubError", "SettingsError", "ToolError"),
-    "hubbub.protocol.content": ("Audio", "EmbeddedResource", "Image", "ResourceContents", "ResourceLink", "Text"),
-    "hubbub.protocol.wire": ("PromptMessage", "ToolAnnotations"),
+    "hubbub.errors": ("DefinitionError", "HubbubError", "MissingCapability", "SettingsError", "ToolError"),
+    "hubbub.protocol.content": (
+        "Annotations",
+        "Audio",
+        "EmbeddedResource",
+        "Image",
+        "ResourceContents",
+        "ResourceLink",
+        "Text",
+    ),
+    "hubbub.protocol.wire": ("Icon", "PromptMessage", "ToolAnnotations"),
     "hubbub.server.asking": ("Ask",),
     "hubbub.server.context": ("Context", "Elicited", "SamplingMessage"),
     "hubbub.server.pack": ("Check", "Health", "Pack"),
     "hubbub.server.resources": ("ProvidedResource", "ResourceDetails", "ResourceProvider"),
-    "hubbub.server.server": ("Server",),
+    "hubbub.server.server": ("CacheHint", "Server"),
     "hubbub.server.tools": ("Tool",),
     "hubbub.server.views": ("View",),
     "hubbub.settings": ("Secret", "setting"),

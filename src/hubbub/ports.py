@@ -6,13 +6,20 @@ picks a `Peer`; limits, policies and metrics are functions from `Peer` to `Peer`
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from hubbub.errors import MessageError
-from hubbub.protocol.http_headers import HeaderList, Headers
-from hubbub.protocol.model import ANONYMOUS, Call, Note, Principal, Reply
-from hubbub.protocol.refusal import Refusal
+from hubbub.protocol.model import ANONYMOUS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from hubbub.errors import MessageError
+    from hubbub.protocol.http_headers import HeaderList, Headers
+    from hubbub.protocol.model import Call, Note, Principal, Reply
+    from hubbub.protocol.refusal import Refusal
+
+THE_PROCESS: Final = "process"
+"""The scope of a client that has the whole process to itself."""
 
 
 class Peer(Protocol):
@@ -71,11 +78,11 @@ class Connect(Protocol):
         drained: Callable[[], Awaitable[None]],
         *,
         principal: Principal = ANONYMOUS,
-        scope: str = "process",
+        scope: str = THE_PROCESS,
     ) -> Duplex:
         """`send` takes one message and never waits; `drained` waits while the client does not read.
 
-        `scope` names where the client's state lives: one for each client, where there is more than one.
+        `scope` names where the client's state lives; a transport that serves several gives each its own.
         """
 
 

@@ -457,7 +457,7 @@ async def _no_fetch(url):
 def test_a_file_without_a_usable_public_key_is_refused(tmp_path, text):
     file = tmp_path / "keys.json"
     file.write_bytes(text)
-    with pytest.raises(SettingsError, match=r"jwt\.keys"):
+    with pytest.raises(SettingsError, match=r"jwt_keys"):
         read_key_file(file)
 
 
@@ -467,12 +467,12 @@ def test_a_short_rsa_key_is_refused(tmp_path, form):
     short = jwk.RSAKey.generate_key(1024)
     file = tmp_path / "key"
     file.write_bytes(short.as_pem(private=False) if form == "pem" else key_set(short))
-    with pytest.raises(SettingsError, match=r"jwt\.keys"):
+    with pytest.raises(SettingsError, match=r"jwt_keys"):
         read_key_file(file)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(SettingsError, match=r"jwt\.keys"):
+    with pytest.raises(SettingsError, match=r"jwt_keys"):
         read_key_file(tmp_path / "missing")
 
 

@@ -26,6 +26,8 @@ def assemble(settings: ServeSettings, sources: Sources = NO_SOURCES) -> Server:
         PackUnavailable: a pack that was asked for cannot run.
         TargetFailed: the target raised while it was loaded.
     """
+    if settings.mcp_json is not None:
+        raise SettingsError("mcp_json: this version serves programs and packs, not yet the servers of an mcp.json")
     if settings.target is None or settings.packs or settings.tool_profile is not None:
         server = _combine(settings, sources)
     else:

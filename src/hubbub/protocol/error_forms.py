@@ -81,7 +81,6 @@ FORMS: dict[type[errors.HubbubError], Form] = {
     # In the MCP eras a failed tool is a result; these are the prompts and resources that failed.
     errors.ToolFailure: Form(INTERNAL_ERROR, INTERNAL_ERROR, -32002, 200, _failure_data),
     errors.ArgumentsInvalid: Form(INVALID_PARAMS, INVALID_PARAMS, -32003, 200, _failure_data),
-    errors.DeadlineExceeded: _everywhere(INTERNAL_ERROR, 408),
     errors.Overloaded: _everywhere(INTERNAL_ERROR, 503, lambda error: {"reason": "overloaded", "limit": error.limit}),
 }
 
@@ -108,12 +107,12 @@ def http_status(error: errors.HubbubError) -> int:
     return form_of(error).status
 
 
-def failure_reply(error: errors.ToolFailure, tool: str, revision: Revision) -> ToolReply:
+def failure_reply(error: errors.ToolFailure, tool: str) -> ToolReply:
     """A failed tool call as the result that the MCP eras make of it."""
     details: dict[str, Any] = {"type": error.kind, "message": error.message, "tool": tool}
     details |= _failure_data(error) or {}
     failure = {"ok": False, "error": details}
-    if error.has_schema and revision.is_mcp:
+    if error.has_schema:
         # Clients of both eras check failures against the output schema too and, where one
         # does not fit, hide it from the model; text is not checked.
         return ToolReply(content=[Text(msgspec.json.encode(failure).decode())], is_error=True)

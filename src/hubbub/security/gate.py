@@ -133,5 +133,5 @@ def check_bind(host: str, *, has_auth: bool, insecure: bool) -> None:
     shown = host or "every address"
     raise SettingsError(
         f"Listening on {shown} would let anybody on the network call every tool. Listen on 127.0.0.1, "
-        "or let callers be known by API keys (key_file) or tokens (jwt), or accept the risk with --insecure"
+        "or let callers be known by API keys (--key-file) or tokens (--jwt-keys), or accept the risk with --insecure"
     )

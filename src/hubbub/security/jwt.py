@@ -98,7 +98,7 @@ class BearerTokens:
 
     def __init__(self, settings: JwtSettings, keys: KeySource, *, clock: Callable[[], float] = time.time) -> None:
         if not settings.issuer or not settings.audience or "" in settings.audience:
-            raise SettingsError("jwt: say who issues the tokens (issuer) and what they call this server (audience)")
+            raise SettingsError("say who issues the tokens (jwt_issuer) and what they call this server (jwt_audience)")
         self._settings = settings
         self._keys = keys
         self._clock = clock
@@ -225,7 +225,7 @@ def open_tokens(settings: JwtSettings, fetch: Fetch) -> BearerTokens:
     if address.scheme == "https" or (address.scheme == "http" and is_loopback(address.hostname or "")):
         return BearerTokens(settings, FetchedKeys(settings.keys, fetch, read_key_set))
     if address.scheme == "http":
-        raise SettingsError(f"jwt.keys: {settings.keys} must be https, or anybody on the way could change the keys")
+        raise SettingsError(f"jwt_keys: {settings.keys} must be https, or anybody on the way could change the keys")
     return BearerTokens(settings, FixedKeys(read_key_file(Path(settings.keys))))
 
 
@@ -239,7 +239,7 @@ def read_key_file(path: Path) -> list[VerifyingKey]:
             text = file.read(bounds.KEY_FILE_BYTES)
         return _read_pem(text) if text.lstrip().startswith(b"-----BEGIN") else read_key_set(text)
     except (OSError, ValueError) as error:
-        raise SettingsError(f"jwt.keys: {path}: {error}") from None
+        raise SettingsError(f"jwt_keys: {path}: {error}") from None
 
 
 def read_key_set(text: bytes) -> list[VerifyingKey]:

@@ -16,6 +16,7 @@ from msgspec import UNSET, Raw
 
 from hubbub import bounds
 from hubbub.errors import HubbubError, IdInUse, InvalidParams, InvalidRequest, MessageError
+from hubbub.ports import THE_PROCESS
 from hubbub.protocol.error_forms import error_object
 from hubbub.protocol.jsonrpc import (
     NULL,
@@ -53,7 +54,7 @@ class Connection:
         drained: Callable[[], Awaitable[None]] = _never_slow,
         *,
         principal: Principal = ANONYMOUS,
-        scope: str = "process",
+        scope: str = THE_PROCESS,
     ) -> None:
         self._server = server
         self._send = send

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hubbub.errors import ConnectionClosed, DeadlineExceeded, HubbubError, RemoteError, ToolError
 from hubbub.protocol.model import Call
+from hubbub.security.redact import redact
 from hubbub.server.context import Context
 from hubbub.server.threads import is_being_cancelled, run_in_thread
 
@@ -68,8 +69,6 @@ class Handler:
 
 def _explain(error: BaseException) -> str:
     """An exception in a line for the model: its message without secrets, or at least its kind."""
-    from hubbub.security.redact import redact  # Its patterns take long to compile.
-
     if isinstance(error, SystemExit):
         return f"The handler tried to end the process (exit code {error.code})"
     # File names that are not UTF-8 are in many messages, and JSON cannot carry them.

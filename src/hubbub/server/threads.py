@@ -6,10 +6,12 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hubbub import bounds
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 
 class Threads:
@@ -29,6 +31,8 @@ class Threads:
     def submit(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
         """Run a function in a thread; the future belongs to the running loop."""
         if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
             self._pool = ThreadPoolExecutor(self._limit, thread_name_prefix="hubbub-tool")
         return asyncio.get_running_loop().run_in_executor(self._pool, self._run, function)
 

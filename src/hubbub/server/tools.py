@@ -21,7 +21,6 @@ from hubbub.protocol.model import Call
 from hubbub.protocol.names import check_name
 from hubbub.protocol.revisions import Revision
 from hubbub.protocol.schema import Arguments, Output
-from hubbub.protocol.schema_data import DataArguments
 from hubbub.protocol.shape import shape_tool_entry
 from hubbub.protocol.wire import Icon, ToolAnnotations, ToolEntry, ToolReply
 from hubbub.server.asking import Ask, gather_answers
@@ -29,6 +28,7 @@ from hubbub.server.context import Context
 from hubbub.server.handlers import Handler
 
 if TYPE_CHECKING:
+    from hubbub.protocol.schema_data import DataArguments
     from hubbub.server.server import Server
 
 Function = Callable[..., Any]
@@ -140,6 +140,8 @@ class Tool:
 def _arguments(function: Function, schema: Mapping[str, Any] | None) -> Arguments | DataArguments:
     if schema is None:
         return Arguments.of(function, skip=(Context, Ask))
+    from hubbub.protocol.schema_data import DataArguments
+
     hints = resolve_hints(function, skip=(Context,))
     return DataArguments(dict(schema), {key: Context for key, hint in hints.items() if hint is Context})
 

@@ -51,7 +51,12 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     mcp_json: Annotated[
-        str | None, setting("A client's mcp.json whose servers are served too.", flag="--mcp-json", form="FILE")
+        str | None,
+        setting(
+            "A client's mcp.json whose servers are served too (not yet in this version).",
+            flag="--mcp-json",
+            form="FILE",
+        ),
     ] = None
     insecure: Annotated[
         bool, setting("Allow an address that others can reach without authentication.", flag="--insecure", switch=True)

@@ -15,7 +15,8 @@ from hubbub.protocol.refusal import Refusal
 from hubbub.transports.http import Receive, Scope, Send
 from hubbub.transports.message_queue import MessageQueue
 
-SUBPROTOCOL = "mcp.v1"
+SUBPROTOCOLS = ("mcp.v1", "mcp")
+"""Ours, and the one that the official clients offer; no difference but the name."""
 PATH = "/mcp-ws"
 _GOING_AWAY = 1001
 
@@ -48,16 +49,17 @@ class WebSockets:
         client = scope["client"][0] if scope.get("client") else ""
         principal = await self._admit(Headers(scope["headers"]), client, scope["path"])
         offered = scope.get("subprotocols", [])
+        chosen = next((known for known in SUBPROTOCOLS if known in offered), None)
         if isinstance(principal, Refusal):
             await _deny(send, scope, principal)
         elif scope["path"] != PATH:
             await _deny(send, scope, Refusal(404, f"WebSockets are at {PATH}"))
-        elif offered and SUBPROTOCOL not in offered:
-            await _deny(send, scope, Refusal(400, f"Offer the subprotocol {SUBPROTOCOL}"))
+        elif offered and chosen is None:
+            await _deny(send, scope, Refusal(400, f"Offer the subprotocol {SUBPROTOCOLS[0]}"))
         elif len(self._readers) >= self._most_connections:
             await _deny(send, scope, Refusal(503, "Too many open connections; try again later"))
         else:
-            await send({"type": "websocket.accept", "subprotocol": SUBPROTOCOL if offered else None})
+            await send({"type": "websocket.accept", "subprotocol": chosen})
             await self._converse(receive, send, principal)
 
     async def _converse(self, receive: Receive, send: Send, principal: Principal) -> None:
