@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.http.eras import BOTH, MODERN, handshake, modern, open_session
 from tests.http.processes import PLAYGROUND, ServerProcess
-from tests.http.wire import JSON, Answer, Site, head, request
+from tests.http.wire import JSON, Answer, Link, Site, head, request
 
 HOST = b"Host: 127.0.0.1\r\n"
 PING = json.dumps(request("ping")).encode()
@@ -70,7 +70,7 @@ def check_refusal(answer: Answer) -> None:
         b"POST /mcp HTTP/1.1\r\n"
         + HOST
         + b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        b"OPTIONS * HTTP/1.1\r\n" + HOST + b"\r\n",
+        b"OPTIONS * HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n",
         b"CONNECT 127.0.0.1:22 HTTP/1.1\r\n" + HOST + b"\r\n",
     ],
 )
@@ -79,7 +79,7 @@ async def test_what_is_not_http_is_refused_and_closed(site: Site, sent: bytes) -
         await link.send(sent)
         async with asyncio.timeout(10):
             received = await link.reader.read()
-        assert received[:12] in (b"HTTP/1.1 400", b"HTTP/1.1 405", b"")
+        assert received[:10] in (b"HTTP/1.1 4", b"")
         assert received.count(b"HTTP/1.1 ") <= 1
     await is_well(site)
 
@@ -167,25 +167,27 @@ async def test_a_body_up_to_the_limit_is_taken(site: Site) -> None:
         assert (await site.post(request("echo", {"text": "x" * size}))).status == status
 
 
+async def pour(link: Link, data: bytes) -> None:
+    for _ in range(20_000):
+        await link.send(data)
+        await asyncio.sleep(0)
+
+
 @pytest.mark.parametrize("tail", [b"A: " + b"x" * 100, b"A: b\r\n" * 20, b"x" * 100])
 async def test_what_follows_the_last_chunk_is_bounded(site: Site, tail: bytes) -> None:
     start = head("POST", "/none", {"Host": "127.0.0.1", "Transfer-Encoding": "chunked"})
     async with site.link() as link:
         await link.send(start + b"0\r\n")
-        with pytest.raises((ConnectionError, TimeoutError)):
-            for _ in range(20_000):
-                await link.send(tail)
-                await asyncio.sleep(0)
+        with pytest.raises(ConnectionError):
+            await pour(link, tail)
     await is_well(site)
 
 
 async def test_the_extensions_of_a_chunk_are_bounded(site: Site) -> None:
     async with site.link() as link:
         await link.send(head("POST", "/mcp", {"Host": "127.0.0.1", **JSON, "Transfer-Encoding": "chunked"}) + b"1;x=")
-        with pytest.raises((ConnectionError, TimeoutError)):
-            for _ in range(20_000):
-                await link.send(b"y" * 1000)
-                await asyncio.sleep(0)
+        with pytest.raises(ConnectionError):
+            await pour(link, b"y" * 1000)
     await is_well(site)
 
 
@@ -201,7 +203,7 @@ BODIES: list[tuple[bytes, int]] = [
     (b'{"jsonrpc":"2.0","id":1,"method":"\xc3\x28"}', -32700),
     (b'{"jsonrpc":"2.0","id":1,"method":"ping"}x', -32700),
     (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":' + b"[" * 500 + b"]" * 500 + b"}", -32700),
-    (b'{"a":' * 30_000, -32700),
+    (b'{"a":' * 15_000, -32700),
     (b"null", -32600),
     (b"1", -32600),
     (b'"x"', -32600),
