@@ -42,6 +42,10 @@ class Audience:
             if isinstance(listener, Listen) and (back is None or listener.back is back):
                 listener.end()
 
+    def listens_of(self, back: Peer) -> int:
+        """How many listens one connection holds open."""
+        return sum(isinstance(listener, Listen) and listener.back is back for listener in self._listeners)
+
     def add(self, listener: Listener) -> None:
         """Start telling this listener."""
         self._listeners[listener] = None
@@ -90,9 +94,7 @@ class Listen:
 
     def hear(self, note: Note) -> None:
         """Keep the note until the stream takes it."""
-        if note.method not in self._methods and not (
-            note.method == RESOURCE_UPDATED and note.params.uri in self._uris
-        ):
+        if note.method not in self._methods and not (note.method == RESOURCE_UPDATED and note.params.uri in self._uris):
             return
         params = {} if note.params is msgspec.UNSET else msgspec.to_builtins(note.params)
         key = note.method.encode() + msgspec.json.encode({**params, "timestamp": 0})

@@ -60,6 +60,8 @@ class Connection:
         self._drained = drained
         self._caller = Caller(revision=PLAIN, principal=principal, scope=scope)
         self._running: dict[bytes, asyncio.Task[None] | None] = {}
+        self._is_told = True
+        """Whether changes are pushed: a client that only speaks the stateless era listens for them instead."""
         self._questions = Questions()
         self._loop = asyncio.get_running_loop()
         self._resume: Callable[[], None] | None = None
@@ -156,6 +158,7 @@ class Connection:
         return key
 
     def _caller_of(self, revision: Revision, method: str, params: Any, meta: Meta) -> Caller:
+        self._is_told = not revision.stateless or self._caller.revision.is_mcp
         if revision.stateless:
             return modern_caller(meta, revision, self._caller.principal)
         if method == "initialize":
@@ -190,9 +193,12 @@ class Connection:
 
     def hear(self, note: Note) -> None:
         """Pass a change on, if this session is of the kind that is told unasked."""
-        if note.method == RESOURCE_UPDATED and note.params.uri not in self._caller.watching:
-            return
-        self._send(encode_notification(note.method, note.params))
+        if note.method == RESOURCE_UPDATED:
+            is_told = note.params.uri in self._caller.watching
+        else:
+            is_told = self._is_told
+        if is_told:
+            self._send(encode_notification(note.method, note.params))
 
     # -- the end ---------------------------------------------------------------
 

@@ -7,6 +7,7 @@ simply not there. Handlers answer in full; `hubbub.protocol.shape` trims for the
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -115,8 +116,9 @@ class Dispatch:
 
     async def _list_tools(self: Server, call: Call) -> Reply:
         revision = call.caller.revision
+        places = self.tools.places
         shown, cursor = page(
-            self._visible_tools(), call.params.cursor, lambda tool: tool.name, self.sealer, purpose="tools"
+            self._visible_tools(), call.params.cursor, lambda tool: places[tool.name], self.sealer, purpose="tools"
         )
         return self._cacheable(wire.ToolsReply(tools=[tool.entry(revision) for tool in shown], next_cursor=cursor))
 
@@ -127,13 +129,14 @@ class Dispatch:
 
     async def _list_resources(self: Server, call: Call) -> Reply:
         entries = self.resources.entries()
-        shown, cursor = page(entries, call.params.cursor, lambda entry: entry.uri, self.sealer, purpose="resources")
-        return self._cacheable(wire.ResourcesReply(resources=shown, next_cursor=cursor))
+        shown, cursor = page(entries, call.params.cursor, itemgetter(0), self.sealer, purpose="resources")
+        return self._cacheable(wire.ResourcesReply(resources=[entry for _, entry in shown], next_cursor=cursor))
 
     async def _list_templates(self: Server, call: Call) -> Reply:
         entries = [template.template_entry for template in self.resources.templates()]
+        places = self.resources.places
         shown, cursor = page(
-            entries, call.params.cursor, lambda entry: entry.uri_template, self.sealer, purpose="templates"
+            entries, call.params.cursor, lambda entry: places[entry.uri_template], self.sealer, purpose="templates"
         )
         return self._cacheable(wire.TemplatesReply(resource_templates=shown, next_cursor=cursor))
 
@@ -151,7 +154,7 @@ class Dispatch:
 
     async def _subscribe(self: Server, call: Call) -> Reply:
         uri, watching = call.params.uri, call.caller.watching
-        if self.resources.find(uri) is None and all(entry.uri != uri for entry in self.resources.entries()):
+        if self.resources.find(uri) is None and all(entry.uri != uri for _, entry in self.resources.entries()):
             raise ResourceNotFound(uri)
         if uri not in watching and len(watching) >= bounds.SUBSCRIPTIONS:
             raise Overloaded("subscriptions", bounds.SUBSCRIPTIONS)
@@ -166,7 +169,10 @@ class Dispatch:
 
     async def _list_prompts(self: Server, call: Call) -> Reply:
         prompts = list(self.prompts.values())
-        shown, cursor = page(prompts, call.params.cursor, lambda prompt: prompt.name, self.sealer, purpose="prompts")
+        places = self.prompt_places
+        shown, cursor = page(
+            prompts, call.params.cursor, lambda prompt: places[prompt.name], self.sealer, purpose="prompts"
+        )
         return self._cacheable(wire.PromptsReply(prompts=[prompt.entry for prompt in shown], next_cursor=cursor))
 
     async def _get_prompt(self: Server, call: Call) -> Reply:
@@ -224,12 +230,14 @@ class Dispatch:
         wanted = call.params.notifications
         if len(wanted.resource_subscriptions) > bounds.SUBSCRIPTIONS or len(self.audience) >= bounds.LISTENERS:
             raise Overloaded("subscriptions", bounds.SUBSCRIPTIONS)
+        if self.audience.listens_of(call.back) >= bounds.LISTENS:
+            raise Overloaded("open listens", bounds.LISTENS)
         listen = Listen(call, wanted)
         accepted = msgspec.to_builtins(wanted)
         note = Note("notifications/subscriptions/acknowledged", {"notifications": accepted, "_meta": listen.tag})
-        await call.back.notify(note)
-        self.audience.add(listen)
+        self.audience.add(listen)  # It keeps what happens while a slow client has not yet read that it is heard.
         try:
+            await call.back.notify(note)
             await listen.relay()
         finally:
             self.audience.remove(listen)

@@ -13,6 +13,7 @@ from msgspec import UNSET
 from hubbub import bounds
 from hubbub.errors import DefinitionError
 from hubbub.server.events import ChangeType, Events, ToolChange, ToolChangeMetadata
+from hubbub.server.pages import Places
 from hubbub.server.tools import Tool
 
 
@@ -22,6 +23,8 @@ class ToolRegistry:
     def __init__(self, events: Events) -> None:
         self._events = events
         self._tools: dict[str, Tool] = {}
+        self.places = Places()
+        """Where each tool stands in the list."""
         self.get = self._tools.get
         """The tool of that name, or None."""
 
@@ -31,6 +34,7 @@ class ToolRegistry:
         if not known and len(self._tools) >= bounds.TOOLS:
             raise DefinitionError(f"a server holds at most {bounds.TOOLS} tools; {tool.name!r} is one too many")
         self._tools[tool.name] = tool
+        self.places.add(tool.name)
         self._emit("tool_updated" if known else "tool_added", tool, reason)
 
     def unregister(self, name: str, *, reason: str | None = None) -> bool:
@@ -38,6 +42,7 @@ class ToolRegistry:
         tool = self._tools.pop(name, None)
         if tool is None:
             return False
+        self.places.remove(name)
         self._emit("tool_removed", tool, reason)
         return True
 
