@@ -14,10 +14,9 @@ help: ## this list
 setup: ## make .venv and everything the tests need
 	@scripts/setup test
 
-# Nothing here may write to stdout: on stdio it belongs to the protocol.
-run: ## serve every pack that can run; more flags in ARGS="..."
+# Nothing here may write to stdout: with ARGS="--transport stdio" it belongs to the protocol.
+run: ## serve every pack that can run on port 3000; more flags in ARGS="..."
 	@scripts/setup run
-	@echo "Serving on stdio. Let your client start:  $(CURDIR)/$(BIN)/hubbub serve --transport stdio" >&2
 	@exec $(BIN)/hubbub serve $(ARGS)
 
 test: check ## check, then every test in parallel; pytest flags in ARGS="..."

@@ -1,1 +1,110 @@
-"""Hubbub gives AI agents tools through the Model Context Protocol."""
+"""Hubbub gives AI agents tools through the Model Context Protocol.
+
+    from hubbub import Server
+
+    server = Server("weather")
+
+    @server.tool
+    async def forecast(city: str, days: int = 3) -> Forecast: ...
+
+The names listed here are the public ones. Each is loaded when it is first used, so
+that importing the package costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hubbub.app import run
+    from hubbub.errors import DefinitionError, HubbubError, MissingCapability, SettingsError, ToolError
+    from hubbub.protocol.content import (
+        Annotations,
+        Audio,
+        EmbeddedResource,
+        Image,
+        ResourceContents,
+        ResourceLink,
+        Text,
+    )
+    from hubbub.protocol.wire import Icon, PromptMessage, ToolAnnotations
+    from hubbub.server.asking import Ask
+    from hubbub.server.context import Context, Elicited, SamplingMessage
+    from hubbub.server.pack import Check, Health, Pack
+    from hubbub.server.resources import ProvidedResource, ResourceDetails, ResourceProvider
+    from hubbub.server.server import CacheHint, Server
+    from hubbub.server.tools import Tool
+    from hubbub.server.views import View
+    from hubbub.settings import Secret, setting
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Annotations",
+    "Ask",
+    "Audio",
+    "CacheHint",
+    "Check",
+    "Context",
+    "DefinitionError",
+    "Elicited",
+    "EmbeddedResource",
+    "Health",
+    "HubbubError",
+    "Icon",
+    "Image",
+    "MissingCapability",
+    "Pack",
+    "PromptMessage",
+    "ProvidedResource",
+    "ResourceContents",
+    "ResourceDetails",
+    "ResourceLink",
+    "ResourceProvider",
+    "SamplingMessage",
+    "Secret",
+    "Server",
+    "SettingsError",
+    "Text",
+    "Tool",
+    "ToolAnnotations",
+    "ToolError",
+    "View",
+    "__version__",
+    "run",
+    "setting",
+]
+
+_HOMES = {
+    "hubbub.app": ("run",),
+    "hubbub.errors": ("DefinitionError", "HubbubError", "MissingCapability", "SettingsError", "ToolError"),
+    "hubbub.protocol.content": (
+        "Annotations",
+        "Audio",
+        "EmbeddedResource",
+        "Image",
+        "ResourceContents",
+        "ResourceLink",
+        "Text",
+    ),
+    "hubbub.protocol.wire": ("Icon", "PromptMessage", "ToolAnnotations"),
+    "hubbub.server.asking": ("Ask",),
+    "hubbub.server.context": ("Context", "Elicited", "SamplingMessage"),
+    "hubbub.server.pack": ("Check", "Health", "Pack"),
+    "hubbub.server.resources": ("ProvidedResource", "ResourceDetails", "ResourceProvider"),
+    "hubbub.server.server": ("CacheHint", "Server"),
+    "hubbub.server.tools": ("Tool",),
+    "hubbub.server.views": ("View",),
+    "hubbub.settings": ("Secret", "setting"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(home), name)
+            return value
+    raise AttributeError(f"module 'hubbub' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

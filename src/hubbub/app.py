@@ -3,33 +3,201 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Literal
+import logging
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Literal
 
 from hubbub import bounds
-from hubbub.ports import Connect
+from hubbub.ports import THE_PROCESS, Connect
+from hubbub.protocol.model import ANONYMOUS, Principal
 from hubbub.server.connection import Connection
 from hubbub.server.server import Server
+from hubbub.settings import ServeSettings
+
+if TYPE_CHECKING:
+    from hubbub.security.gate import Gate
+    from hubbub.transports.http_server import Site
+
+DEFAULT_SETTINGS = ServeSettings()
 
 
 def connector(server: Server) -> Connect:
     """Makes the connection of one client to this server, for any transport with two byte streams."""
-    return lambda send, drained: Connection(server, send, drained=drained)
+
+    def connect(
+        send: Callable[[bytes], None],
+        drained: Callable[[], Awaitable[None]],
+        *,
+        principal: Principal = ANONYMOUS,
+        scope: str = THE_PROCESS,
+    ) -> Connection:
+        return Connection(server, send, principal=principal, scope=scope, drained=drained)
+
+    return connect
 
 
 def serve_stdio(server: Server, *, limit: int = bounds.MESSAGE_BYTES) -> int:
     """Serve one client on stdin and stdout until it leaves; the exit code of the process."""
     from hubbub.transports import stdio
 
+    _trace_if_wanted(server)
     source, sink = stdio.claim_streams()
 
     async def main() -> None:
         async with server.running():
             await stdio.serve(connector(server), source, sink, limit=limit)
+        if not await _all_ended() or server.threads.is_running:
+            _leave(0)
 
     asyncio.run(main())
     return 0
 
 
-def run(server: Server, transport: Literal["stdio"] = "stdio") -> None:
-    """Serve until the client leaves: the last line of a script that is a server."""
-    raise SystemExit(serve_stdio(server))
+async def _all_ended() -> bool:
+    """Cancel what still runs; whether it ended in time."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    return not tasks or not (await asyncio.wait(tasks, timeout=bounds.LEAVE_S))[1]
+
+
+def _leave(code: int) -> None:
+    """Exit without waiting for tools that cannot be stopped, as the interpreter would."""
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    os._exit(code)
+
+
+def run(
+    server: Server, transport: Literal["stdio", "http"] = "stdio", *, host: str = "127.0.0.1", port: int = 3000
+) -> None:
+    """Serve until the client leaves, or over HTTP until a signal comes: the last line of a script that is a server.
+
+    Whatever else can be set, `hubbub serve` sets.
+    """
+    if transport == "stdio":
+        raise SystemExit(serve_stdio(server))
+    settings = ServeSettings(host=host, port=port)
+    announce = f"{server.info.name} serves {{}}/mcp\n"
+    raise SystemExit(serve_http(server, settings, started=lambda url: _say(announce.format(url))))
+
+
+def serve_http(
+    server: Server, settings: ServeSettings = DEFAULT_SETTINGS, *, started: Callable[[str], None] = lambda url: None
+) -> int:
+    """Serve any number of clients over HTTP until the process is told to stop; its exit code."""
+    from hubbub.server.http.endpoint import API_VERSION
+    from hubbub.transports import http_server
+
+    host, port = settings.address
+    gate = _gate(settings, host)
+    _trace_if_wanted(server)
+    listener = http_server.listen(host, port)
+
+    async def main() -> None:
+        url = _url(host, listener.getsockname()[1])
+        site = _site(server, settings, gate, lambda: started(url))
+        http = http_server.prepare(
+            site,
+            headers=[("x-mcp-version", API_VERSION)],
+            limit=settings.max_message_bytes,
+            drain_s=settings.drain_s,
+        )
+        async with server.running():
+            await http_server.serve(http, listener)
+
+    with asyncio.Runner(loop_factory=http_server.new_event_loop) as runner:
+        runner.run(main())
+    return 0
+
+
+def _trace_if_wanted(server: Server) -> None:
+    from hubbub.server import tracing
+
+    if tracing.is_wanted():
+        server.wrap(tracing.traced)
+
+
+def _gate(settings: ServeSettings, host: str) -> Gate:
+    """Who may come in. Refuses settings that would let everybody in from everywhere."""
+    from hubbub.security.gate import Authenticator, EdgeSettings, Gate
+
+    authenticators: list[Authenticator] = []
+    if settings.key_file is not None:
+        from pathlib import Path
+
+        from hubbub.security.keys import ApiKeys
+
+        authenticators.append(ApiKeys(Path(settings.key_file)))
+    if settings.jwt_keys is not None:
+        from hubbub.net.fetch import fetch
+        from hubbub.security.jwt import JwtSettings, open_tokens
+
+        jwt = JwtSettings(keys=settings.jwt_keys, issuer=settings.jwt_issuer, audience=settings.jwt_audience)
+        authenticators.append(open_tokens(jwt, fetch))
+    edge = EdgeSettings(
+        bind_host=host,
+        allowed_hosts=settings.allowed_hosts,
+        allowed_origins=settings.allowed_origins,
+        insecure=settings.insecure,
+    )
+    return Gate(edge, authenticators)
+
+
+def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable[[], None]) -> Site:
+    """Everything between the socket and the server."""
+    from hubbub.observe import Metrics
+    from hubbub.security.quotas import Quotas, limits_for
+    from hubbub.server.http.endpoint import Endpoint
+    from hubbub.server.measured import Measured
+    from hubbub.transports import http, old_pair, websocket
+    from hubbub.transports.cors import Cors
+    from hubbub.transports.http_server import Site
+
+    metrics = Metrics()
+    server.wrap(lambda peer: Measured(peer, metrics))
+    limits = limits_for(settings.address[0], _limits(settings))
+    pair = old_pair.OldPair(connector(server), limit=settings.max_streams)
+    endpoint = Endpoint(
+        server,
+        gate=gate,
+        quotas=Quotas(limits) if limits else None,
+        mode=settings.response,
+        old_pair=pair,
+        metrics=metrics,
+        most_sessions=settings.max_sessions,
+        session_idle_s=settings.session_idle_s,
+        most_streams=settings.max_streams,
+    )
+    limit = settings.max_message_bytes
+    sockets = websocket.WebSockets(connector(server), endpoint.admit, limit=limit)
+    over_http = Cors(http.application(endpoint, limit=limit), settings.allowed_origins)
+
+    async def app(scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
+        serve = over_http if scope["type"] == "http" else sockets
+        await serve(scope, receive, send)
+
+    def end_streams() -> None:
+        endpoint.end_streams()
+        pair.end_streams()
+        sockets.end()
+
+    return Site(app, started, endpoint.sessions.sweep, end_streams)
+
+
+def _limits(settings: ServeSettings) -> tuple[str, ...] | None:
+    """The limits as set: None for the usual ones, none at all for `off`."""
+    return () if settings.limits == ("off",) else settings.limits or None
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(line)
+    sys.stderr.flush()

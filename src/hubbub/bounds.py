@@ -38,6 +38,9 @@ DRAIN_S: Final = 30.0
 STOP_S: Final = 5.0
 """How long cancelled work may take to clean up when the process stops."""
 
+LEAVE_S: Final = 1.0
+"""How long whatever still runs after that may hold up the exit."""
+
 # -- one server ----------------------------------------------------------------
 TOOLS: Final = 10_000
 """Tools, resources, templates or prompts registered in one server, each."""
@@ -79,3 +82,80 @@ URI_CHARACTERS: Final = 8192
 """A resource URI, or a template of one."""
 DECODING_ROUNDS: Final = 4
 """How often a URI value may be percent-encoded over before it is refused."""
+
+# -- HTTP ----------------------------------------------------------------------
+BODY_S: Final = 30.0
+"""How long the body of a request may take to arrive."""
+REQUEST_HEAD_S: Final = 15.0
+"""How long the head of a request may take to arrive."""
+REQUEST_HEAD_BYTES: Final = 64 * 1024
+"""The request line and the headers of one request."""
+CONNECTIONS: Final = 20_000
+"""Open connections of one endpoint; more are answered with 503."""
+IDLE_CONNECTION_S: Final = 60
+"""How long a connection may stay open between two requests."""
+BACKLOG: Final = 2048
+"""Connections that wait to be accepted."""
+KEEP_ALIVE_S: Final = 15.0
+"""How often a quiet stream says that it is still there."""
+SLOW_READER_S: Final = 30.0
+"""How long a caller may leave its stream unread before it loses it."""
+SESSIONS: Final = 10_000
+"""Legacy sessions that one endpoint keeps."""
+SESSION_IDLE_S: Final = 1800.0
+"""How long a legacy session is kept after it was last used."""
+STREAMS: Final = 5000
+"""Streams that one endpoint holds open."""
+STREAMS_OF_ONE_SESSION: Final = 256
+"""Streams of one legacy session."""
+STREAMS_TO_RESUME: Final = 16
+"""Streams of one legacy session that nobody reads, kept for a caller that comes back."""
+STORED_EVENTS: Final = 256
+"""Events kept of one stream for a caller that comes back."""
+STORED_EVENT_BYTES: Final = 1024 * 1024
+"""Bytes of such events kept of one stream."""
+STORED_EVENTS_IN_ALL: Final = 10_000
+"""Events kept of all streams of one endpoint."""
+STORED_BYTES_IN_ALL: Final = 64 * 1024 * 1024
+"""Bytes of such events; a caller that comes back later than this allows starts again."""
+RETRY_MS: Final = 1000
+"""How soon a caller should come back to a stream that was closed."""
+EVENT_ID_CHARACTERS: Final = 64
+"""A `Last-Event-ID`."""
+
+# -- the edge ------------------------------------------------------------------
+EDGE_NAMES: Final = 256
+"""Allowed `Host` and `Origin` values kept as already read, each."""
+CREDENTIAL_BYTES: Final = 8 * 1024
+"""An API key or bearer token as sent."""
+KEY_FILE_BYTES: Final = 1024 * 1024
+"""A file of API keys or of public keys."""
+KEY_FILE_CHECK_S: Final = 5.0
+"""How long a changed file of API keys may go unnoticed."""
+PUBLIC_KEYS: Final = 64
+"""Keys of one JWKS."""
+PUBLIC_KEY_FETCH_S: Final = 30.0
+"""The least time between two fetches of one JWKS, whatever callers send."""
+PUBLIC_KEY_FRESH_S: Final = 3600.0
+"""How long fetched keys are used before they are fetched again."""
+PUBLIC_KEY_STALE_S: Final = 24 * 3600.0
+"""How long they are used when that fails."""
+FETCH_S: Final = 10.0
+"""One fetch of a JWKS."""
+CLOCK_LEEWAY_S: Final = 30.0
+"""How far the clock of who issues tokens may be off."""
+VERIFIED_TOKENS: Final = 4096
+"""Tokens kept as already verified."""
+VERIFIED_TOKEN_S: Final = 300.0
+"""How long a token is kept so: a withdrawn key goes on working no longer than this."""
+QUOTA_CALLERS: Final = 10_000
+"""Callers that are counted at once, over all endpoints."""
+QUOTA_TIMES: Final = 4_000_000
+"""Requests that are remembered for counting, over all callers; eight bytes each."""
+REQUESTED_HEADERS: Final = 64
+"""`Mcp-Param-*` headers that one CORS preflight may ask for."""
+
+
+# -- looking around ------------------------------------------------------------
+CHECK_S: Final = 10.0
+"""One check of `hubbub doctor`."""

@@ -12,6 +12,7 @@
     │   ├── HeaderMismatch          HTTP headers say one thing, the body another
     │   ├── MissingCapability       the client did not declare what this needs
     │   ├── UnsupportedVersion
+    │   ├── MethodNotAllowed        an HTTP method that this revision does not use
     │   ├── SessionRequired         a legacy request outside any session
     │   └── SessionNotFound         the session ended or never was
     ├── NotFound
@@ -26,6 +27,8 @@
     ├── DeadlineExceeded        the other end did not answer in time
     ├── ConnectionClosed        the other end is gone
     ├── SettingsError           a flag, a variable or a file is wrong
+    ├── PackUnavailable         a pack cannot run here; its libraries are missing
+    ├── TargetFailed            the program that should be served broke while it was loaded
     └── DefinitionError         a tool, resource or prompt is declared wrongly
 
 Messages are written for whoever made the mistake and say what to do next. The
@@ -60,6 +63,9 @@ class InvalidRequest(MessageError):
 
 class IdInUse(InvalidRequest):
     """A request whose id an earlier one still uses."""
+
+    def __init__(self, identifier: str) -> None:
+        super().__init__(f"The id {identifier} is still in use by an earlier request")
 
 
 class MessageTooLarge(MessageError):
@@ -110,6 +116,10 @@ class UnsupportedVersion(RequestError):
         super().__init__("Unsupported protocol version")
         self.requested = requested
         self.supported = list(supported)
+
+
+class MethodNotAllowed(RequestError):
+    """GET or DELETE in a revision that only has POST."""
 
 
 class SessionRequired(RequestError):
@@ -164,6 +174,8 @@ class ToolFailure(HubbubError):
         """Whether it is a result even in the plain dialect."""
         self.result: Any = None
         """The result that the tool itself made of its failure, if it did."""
+        self.has_schema = False
+        """Whether the tool promised data of another form than a failure has."""
 
 
 class ArgumentsInvalid(ToolFailure):
@@ -206,6 +218,17 @@ class ConnectionClosed(HubbubError):
 
 class SettingsError(HubbubError):
     """A flag, an environment variable or a key of `hubbub.toml` is wrong."""
+
+
+class PackUnavailable(HubbubError):
+    """A pack that was asked for cannot run on this machine as it is."""
+
+
+class TargetFailed(HubbubError):
+    """The user's own program raised while it was loaded; the cause is what it raised."""
+
+    def __init__(self, target: str, cause: BaseException) -> None:
+        super().__init__(f"{target} could not be loaded: {type(cause).__name__}: {cause}")
 
 
 class DefinitionError(HubbubError):

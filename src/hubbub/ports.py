@@ -6,11 +6,20 @@ picks a `Peer`; limits, policies and metrics are functions from `Peer` to `Peer`
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from hubbub.errors import MessageError
-from hubbub.protocol.model import Call, Note, Reply
+from hubbub.protocol.model import ANONYMOUS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from hubbub.errors import MessageError
+    from hubbub.protocol.http_headers import HeaderList, Headers
+    from hubbub.protocol.model import Call, Note, Principal, Reply
+    from hubbub.protocol.refusal import Refusal
+
+THE_PROCESS: Final = "process"
+"""The scope of a client that has the whole process to itself."""
 
 
 class Peer(Protocol):
@@ -63,5 +72,89 @@ class Duplex(Protocol):
 class Connect(Protocol):
     """Makes the connection of a transport that is about to start reading."""
 
-    def __call__(self, send: Callable[[bytes], None], drained: Callable[[], Awaitable[None]]) -> Duplex:
-        """`send` takes one message and never waits; `drained` waits while the client does not read."""
+    def __call__(
+        self,
+        send: Callable[[bytes], None],
+        drained: Callable[[], Awaitable[None]],
+        *,
+        principal: Principal = ANONYMOUS,
+        scope: str = THE_PROCESS,
+    ) -> Duplex:
+        """`send` takes one message and never waits; `drained` waits while the client does not read.
+
+        `scope` names where the client's state lives; a transport that serves several gives each its own.
+        """
+
+
+class HttpExchange(Protocol):
+    """One HTTP request and the answer being written to it."""
+
+    method: str
+    path: str
+    query: str
+    scheme: str
+    client: str
+    headers: Headers
+    has_left: bool
+    """Whether the caller is known to have gone away."""
+    has_answered: bool
+    """Whether an answer was at least begun."""
+    status: int
+    """Of the answer; 0 as long as there is none."""
+
+    async def body(self) -> bytes:
+        """The request's body.
+
+        Raises:
+            MessageTooLarge: it is larger than we read.
+            ConnectionClosed: the sender has left, or was too slow.
+        """
+
+    async def reply(self, status: int, body: bytes = b"", headers: HeaderList = ()) -> None:
+        """Answer in one piece."""
+
+    async def start_stream(self, headers: HeaderList = ()) -> None:
+        """Start answering with server-sent events."""
+
+    async def write(self, event: bytes) -> None:
+        """Write an encoded event; waits for a slow reader, but not for ever."""
+
+    async def end(self) -> None:
+        """End a stream."""
+
+    def watch(self, *, cancel: bool) -> None:
+        """Notice from now on when the caller leaves, and cancel the running task then if asked to."""
+
+    def unwatch(self) -> None:
+        """The answer is complete: stop noticing."""
+
+
+class Interruptible(Protocol):
+    """A way back that can be taken up again later."""
+
+    async def release(self) -> None:
+        """End the open stream now; the caller comes back for the rest."""
+
+
+class Gate(Protocol):
+    """Who is it, and may they come in."""
+
+    async def __call__(self, headers: Headers, client: str) -> Principal | Refusal:
+        """The caller, or why not."""
+
+
+class Quotas(Protocol):
+    """How often may they come in."""
+
+    def check(self, endpoint: str, caller: str) -> Refusal | None:
+        """Count one request; a refusal if it is one too many."""
+
+
+class OldPair(Protocol):
+    """The HTTP+SSE transport of 2024-11-05: a stream, and posts that it answers."""
+
+    async def listen(self, exchange: HttpExchange, principal: Principal) -> None:
+        """`GET /sse`"""
+
+    async def post(self, exchange: HttpExchange, principal: Principal) -> None:
+        """`POST /messages`"""

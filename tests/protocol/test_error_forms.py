@@ -1,8 +1,10 @@
 """The wire form of every error in every era."""
 
 import inspect
+import json
 
 import pytest
+from msgspec import UNSET
 
 from hubbub import errors
 from hubbub.protocol.error_forms import FORMS, error_object, failure_reply, form_of, http_status
@@ -98,3 +100,13 @@ def test_a_failed_tool_is_a_result_that_says_why(failure, details):
     reply = failure_reply(failure, "t")
     assert reply.is_error is True
     assert reply.structured_content == {"ok": False, "error": details}
+
+
+def test_a_failure_of_a_tool_with_an_output_schema_is_text():
+    failure = errors.ToolError("m")
+    failure.has_schema = True
+    reply = failure_reply(failure, "t")
+    assert reply.structured_content is UNSET
+    (text,) = reply.content
+    details = {"type": "tool_error", "message": "m", "tool": "t"}
+    assert json.loads(text.text) == {"ok": False, "error": details}

@@ -83,6 +83,12 @@ def test_a_line_over_the_limit_is_one_error_and_the_next_is_served():
     assert both_ways(b" " * (LIMIT + 1) + b"\n[2]\n") == [MessageTooLarge, b"[2]"]
 
 
+def test_a_carriage_return_at_the_limit_does_not_end_the_line():
+    limit = bounds.HEADER_BYTES + 10
+    assert both_ways(b"[" * limit + b"\r\n", limit) == [b"[" * limit]
+    assert both_ways(b"[" * limit + b"\r]\n", limit) == [MessageTooLarge]
+
+
 @pytest.mark.parametrize("start", [b"{", b" ", b"x"])
 def test_an_endless_line_is_one_error_in_bounded_memory(start):
     framer = Framer(LIMIT)
@@ -211,13 +217,20 @@ def test_a_frame_without_a_usable_length_is_one_error_and_the_next_is_served(hea
 
 
 def test_equal_lengths_given_twice_are_an_error_that_skips_the_body():
-    data = b"Content-Length: 3\r\nContent-Length: 3\r\n\r\n[1]" + encode_frame(b"[2]")
+    data = b"Content-Length: 4\r\nContent-Length: 4\r\n\r\n[\n1]" + encode_frame(b"[2]")
     assert both_ways(data) == [InvalidRequest, b"[2]"]
 
 
 def test_a_body_that_quotes_a_header_does_not_start_a_frame():
     data = b'Content-Length: x\r\n\r\n{"a":"Content-Length: 5"}\n[2]\n'
     assert both_ways(data) == [InvalidRequest, b'{"a":"Content-Length: 5"}', b"[2]"]
+
+
+def test_a_header_in_the_middle_of_an_endless_line_does_not_start_a_frame():
+    late = b"Content-Length: 5"
+    # As much as is looked at before the line is given up, with the header at its very end.
+    start = b"[" * (bounds.HEADER_BYTES + 2 - len(late)) + late
+    assert both_ways(b"Content-Length: x\n\n" + start + b"5]\n[2]\n") == [InvalidRequest, MessageTooLarge, b"[2]"]
 
 
 def test_a_message_in_place_of_the_empty_line_ends_the_headers():

@@ -244,6 +244,7 @@ def test_a_template_that_cannot_be_matched_is_refused(template):
         ("f://{v}", {"v": "ü?#%"}, "f://%C3%BC%3F%23%25"),
         ("f://{+v}", {"v": "a/b?c#d"}, "f://a/b?c#d"),
         ("f://{+v}{?q}", {"v": "a/b?c", "q": "1"}, "f://a/b%3Fc?q=1"),
+        ("f://{+v}{?q}", {"v": "a#b", "q": "1"}, "f://a%23b?q=1"),
         ("f://x{?a,b}", {"b": "1&2"}, "f://x?b=1%262"),
         ("f://x{?a}{#c}", {"a": "1", "c": "z"}, "f://x?a=1#z"),
         ("f://x?k=1{&a}", {}, "f://x?k=1"),

@@ -161,7 +161,8 @@ async def test_arguments_that_are_no_object(arguments):
     async with conversing(make_server(), PLAIN) as client:
         assert (await client.error("tools/call", params))["code"] == -32003
     async with conversing(make_server(), MODERN) as client:
-        assert (await client.result("tools/call", params))["structuredContent"]["error"]["type"] == "validation_error"
+        result = await client.result("tools/call", params)
+        assert json.loads(result["content"][0]["text"])["error"]["type"] == "validation_error"
 
 
 async def test_a_tool_that_failed():

@@ -9,7 +9,7 @@ from tests.server.conversation import DIALECTS, MODERN, conversing
 from hubbub import bounds
 from hubbub.errors import InvalidParams
 from hubbub.security.sealed import Sealer
-from hubbub.server import dispatch
+from hubbub.server import methods
 from hubbub.server.pages import Places, page
 from hubbub.server.resources import ProvidedResource, ResourceDetails
 from hubbub.server.server import CacheHint, Server
@@ -105,7 +105,16 @@ def test_changes_between_pages_neither_skip_nor_repeat_what_stayed(names, size, 
     assert [name for name in seen if name not in touched] == [name for name in names if name not in touched]
 
 
-@pytest.mark.parametrize("cursor", ["", "nonsense", "AAAA", SEALER.seal("cursor other", [0, 1, ""]), SEALER.seal("cursor names", "x")])  # fmt: skip  # noqa: E501
+FOREIGN = {
+    "empty": "",
+    "nonsense": "nonsense",
+    "of another list": SEALER.seal("cursor other", [0, 1, ""]),
+    "of another form": SEALER.seal("cursor names", "x"),
+    "of another key": Sealer().seal("cursor names", [0, 1, ""]),
+}
+
+
+@pytest.mark.parametrize("cursor", FOREIGN.values(), ids=FOREIGN)
 def test_a_cursor_of_another_list_is_refused(cursor):
     with pytest.raises(InvalidParams, match="cursor"):
         Listing("abc").page(cursor)
@@ -172,7 +181,7 @@ def small_pages(monkeypatch):
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(("method", "member", "key", "names"), LISTS)
 async def test_every_list_comes_in_pages_and_in_a_fixed_order(dialect, method, member, key, names):
-    assert dispatch.page is page
+    assert methods.page is page
     async with conversing(large_server(), dialect) as client:
         for _ in range(2):
             listed, params = [], {}

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.server.conversation import LEGACY, PLAIN, modern_meta
 
 from hubbub.app import connector
 from hubbub.errors import MessageError
@@ -16,7 +17,6 @@ from hubbub.server.asking import Ask
 from hubbub.server.context import Context
 from hubbub.server.server import Server
 from hubbub.transports.memory import MemoryLink
-from tests.server.conversation import LEGACY, PLAIN, modern_meta
 
 DEADLINE_S = 20.0
 

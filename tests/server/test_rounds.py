@@ -78,16 +78,6 @@ class Counted:
                 await ctx.elicit("Again?", Name)
 
         @server.tool
-        async def same_key_twice(ctx: Context) -> str:
-            first = asyncio.ensure_future(ctx.elicit("A?", Name, key="k"))
-            await asyncio.sleep(0)
-            try:
-                await ctx.elicit("B?", Name, key="k")
-            finally:
-                first.cancel()
-            return "never"
-
-        @server.tool
         def in_a_thread(ctx: Context) -> str:
             self.started.append("in_a_thread")
             answer = ctx.wait(ctx.elicit("Name?", Name, key="who"))
@@ -440,25 +430,6 @@ async def test_a_handler_cannot_ask_for_ever():
             result = answer["result"]
         assert answer["error"]["code"] == -32603
         assert answer["error"]["data"]["reason"] == "overloaded"
-
-
-async def test_two_open_questions_cannot_share_a_key():
-    async with conversing(Counted().server, MODERN) as client:
-        result = await client.call("same_key_twice")
-        assert result["isError"] is True
-        assert "own key" in result["content"][0]["text"]
-
-
-async def test_suspended_exchanges_are_bounded():
-    counted = Counted()
-    counted.server.rounds = Rounds(counted.server.sealer, limit=2)
-    async with conversing(counted.server, MODERN) as client:
-        first = await client.call("greet")
-        await client.call("greet")
-        error = await client.error("tools/call", call("greet"))
-        assert (error["code"], error["data"]) == (-32603, {"reason": "overloaded", "limit": 2})
-        await ask_again(client, call("greet"), first, {"who": accept(name="Ada")})
-        assert (await client.call("greet"))["resultType"] == "input_required"
 
 
 async def test_a_question_that_nobody_answers_ends_the_handler():

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-_GOOGLE = re.compile(r"(Args|Arguments|Parameters|Params|Returns?|Raises|Yields?):\s*$")
-_NUMPY = re.compile(r"(Parameters|Other Parameters|Returns?|Raises|Yields?)\s*$")
-_DASHES = re.compile(r"-{3,}\s*$")
-_FIELD = re.compile(r":(param|parameter|arg|argument|type|rtype|returns?|raises?)\b([^:]*):\s*(.*)")
-_GOOGLE_ENTRY = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
-_NUMPY_ENTRY = re.compile(r"\*{0,2}(\w+(?:\s*,\s*\w+)*)\s*(?::.*)?$")
+# Compiled with the first docstring of more than one line.
+_GOOGLE = r"(Args|Arguments|Parameters|Params|Returns?|Raises|Yields?):\s*$"
+_NUMPY = r"(Parameters|Other Parameters|Returns?|Raises|Yields?)\s*$"
+_DASHES = r"-{3,}\s*$"
+_FIELD = r":(param|parameter|arg|argument|type|rtype|returns?|raises?)\b([^:]*):\s*(.*)"
+_GOOGLE_ENTRY = r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)"
+_NUMPY_ENTRY = r"\*{0,2}(\w+(?:\s*,\s*\w+)*)\s*(?::.*)?$"
 
 _ABOUT_PARAMETERS = frozenset({"Args", "Arguments", "Parameters", "Params", "Other Parameters"})
 _FIELDS_OF_PARAMETERS = frozenset({"param", "parameter", "arg", "argument"})
@@ -33,6 +34,8 @@ class Docstring(msgspec.Struct, frozen=True):
 def read_docstring(text: str | None) -> Docstring:
     """Split a docstring into its description and its parameters' descriptions."""
     lines = inspect.cleandoc(text or "").splitlines()
+    if len(lines) == 1 and not lines[0].startswith(":"):
+        return Docstring(lines[0].strip(), {})  # One line has no room for a section.
     description: list[str] = []
     entries: list[tuple[str, list[str]]] = []
     position = 0
@@ -53,14 +56,14 @@ def read_docstring(text: str | None) -> Docstring:
 def _section(lines: list[str], start: int) -> tuple[int, list[tuple[str, list[str]]] | None]:
     """The end of the section that starts here and its entries; None when none starts."""
     line = lines[start]
-    if match := _GOOGLE.match(line):
+    if match := re.match(_GOOGLE, line):
         end = _indented_end(lines, start + 1)
         if end > start + 1:
             return end, _google(lines[start + 1 : end]) if match[1] in _ABOUT_PARAMETERS else []
-    if (match := _NUMPY.match(line)) and start + 1 < len(lines) and _DASHES.match(lines[start + 1]):
+    if (match := re.match(_NUMPY, line)) and start + 1 < len(lines) and re.match(_DASHES, lines[start + 1]):
         end = _numpy_end(lines, start + 2)
         return end, _numpy(lines[start + 2 : end]) if match[1] in _ABOUT_PARAMETERS else []
-    if match := _FIELD.match(line):
+    if match := re.match(_FIELD, line):
         end = _indented_end(lines, start + 1)
         names = match[2].split()
         if match[1] not in _FIELDS_OF_PARAMETERS or not names:
@@ -78,7 +81,7 @@ def _indented_end(lines: list[str], start: int) -> int:
 
 def _numpy_end(lines: list[str], start: int) -> int:
     for position in range(start, len(lines) - 1):
-        if _DASHES.match(lines[position + 1]):
+        if re.match(_DASHES, lines[position + 1]):
             return position
     return len(lines)
 
@@ -87,7 +90,7 @@ def _google(lines: list[str]) -> list[tuple[str, list[str]]]:
     entries: list[tuple[str, list[str]]] = []
     margin = min((_indent(line) for line in lines if line.strip()), default=0)
     for line in lines:
-        match = _GOOGLE_ENTRY.match(line.strip()) if _indent(line) == margin else None
+        match = re.match(_GOOGLE_ENTRY, line.strip()) if _indent(line) == margin else None
         if match:
             entries.append((match[1], [match[2]]))
         elif entries:
@@ -98,7 +101,7 @@ def _google(lines: list[str]) -> list[tuple[str, list[str]]]:
 def _numpy(lines: list[str]) -> list[tuple[str, list[str]]]:
     entries: list[tuple[str, list[str]]] = []
     for line, words in _numpy_items(lines):
-        match = _NUMPY_ENTRY.match(line)
+        match = re.match(_NUMPY_ENTRY, line)
         if match:
             entries.extend((name.strip(), words) for name in match[1].split(","))
     return entries

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from hubbub import errors
+from hubbub.protocol.content import Text
 from hubbub.protocol.jsonrpc import ErrorObject
 from hubbub.protocol.revisions import Revision
 from hubbub.protocol.wire import ToolReply
@@ -38,6 +39,15 @@ def _everywhere(code: int, status: int = 200, data: Callable[[Any], Any] | None 
     return Form(code, code, code, status, data)
 
 
+def _failure_data(error: errors.ToolFailure) -> dict[str, Any] | None:
+    data: dict[str, Any] = {}
+    if error.code is not None:
+        data["code"] = error.code
+    if error.data is not None:
+        data["data"] = error.data
+    return data or None
+
+
 FORMS: dict[type[errors.HubbubError], Form] = {
     errors.HubbubError: _everywhere(INTERNAL_ERROR),
     errors.ParseError: _everywhere(PARSE_ERROR, 400),
@@ -56,6 +66,7 @@ FORMS: dict[type[errors.HubbubError], Form] = {
         400,
         lambda error: {"supported": error.supported, "requested": error.requested},
     ),
+    errors.MethodNotAllowed: _everywhere(INVALID_REQUEST, 405),
     errors.SessionRequired: _everywhere(INVALID_REQUEST, 400),
     errors.SessionNotFound: _everywhere(INVALID_REQUEST, 404),
     errors.ToolNotFound: Form(
@@ -68,8 +79,8 @@ FORMS: dict[type[errors.HubbubError], Form] = {
     errors.PromptNotFound: _everywhere(INVALID_PARAMS, 200, lambda error: {"promptName": error.name}),
     errors.ResourceNotFound: Form(INVALID_PARAMS, -32002, -32001, 200, lambda error: {"uri": error.uri}),
     # In the MCP eras a failed tool is a result; these are the prompts and resources that failed.
-    errors.ToolFailure: Form(INTERNAL_ERROR, INTERNAL_ERROR, -32002, 200, lambda error: _failure_data(error)),
-    errors.ArgumentsInvalid: Form(INVALID_PARAMS, INVALID_PARAMS, -32003, 200, lambda error: _failure_data(error)),
+    errors.ToolFailure: Form(INTERNAL_ERROR, INTERNAL_ERROR, -32002, 200, _failure_data),
+    errors.ArgumentsInvalid: Form(INVALID_PARAMS, INVALID_PARAMS, -32003, 200, _failure_data),
     errors.Overloaded: _everywhere(INTERNAL_ERROR, 503, lambda error: {"reason": "overloaded", "limit": error.limit}),
 }
 
@@ -100,13 +111,9 @@ def failure_reply(error: errors.ToolFailure, tool: str) -> ToolReply:
     """A failed tool call as the result that the MCP eras make of it."""
     details: dict[str, Any] = {"type": error.kind, "message": error.message, "tool": tool}
     details |= _failure_data(error) or {}
-    return ToolReply(structured_content={"ok": False, "error": details}, is_error=True)
-
-
-def _failure_data(error: errors.ToolFailure) -> dict[str, Any] | None:
-    data: dict[str, Any] = {}
-    if error.code is not None:
-        data["code"] = error.code
-    if error.data is not None:
-        data["data"] = error.data
-    return data or None
+    failure = {"ok": False, "error": details}
+    if error.has_schema:
+        # Clients of both eras check failures against the output schema too and, where one
+        # does not fit, hide it from the model; text is not checked.
+        return ToolReply(content=[Text(msgspec.json.encode(failure).decode())], is_error=True)
+    return ToolReply(structured_content=failure, is_error=True)

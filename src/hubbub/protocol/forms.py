@@ -12,7 +12,8 @@ from hubbub.protocol.type_schema import Schema, describe, inline
 
 T = TypeVar("T")
 _KEPT = ("type", "properties", "required")
-_FLAT = ("string", "number", "integer", "boolean", "array")
+_PLAIN = ("string", "number", "integer", "boolean")
+_FORMATS = ("date", "date-time", "email", "uri")
 
 
 def form_schema(form: Any) -> Schema:
@@ -26,9 +27,7 @@ def form_schema(form: Any) -> Schema:
     if root.get("type") != "object":
         raise DefinitionError(f"A form is a type with named fields, not {form!r}")
     flat = {key: root[key] for key in _KEPT if key in root}
-    flat["properties"] = {
-        name: _field(name, inline(field, definitions), field) for name, field in root["properties"].items()
-    }
+    flat["properties"] = {name: _field(name, field, definitions) for name, field in root["properties"].items()}
     return flat
 
 
@@ -44,10 +43,38 @@ def decode_form(content: msgspec.Raw | bytes, form: type[T]) -> T:
         raise InvalidParams(f"The form was not filled in as asked: {error}") from None
 
 
-def _field(name: str, target: Schema, field: Schema) -> Schema:
-    flat = {key: value for key, value in {**target, **field}.items() if key != "$ref"}
-    if "enum" in flat:
-        flat.setdefault("type", "string")
-    if flat.get("type") not in _FLAT or (flat["type"] == "array" and "enum" not in flat.get("items", {})):
-        raise DefinitionError(f"Field `{name}` of a form must be text, a number, yes or no, or a choice")
+def _field(name: str, schema: Schema, definitions: dict[str, Schema]) -> Schema:
+    flat = _single(schema, definitions)
+    if flat.get("type") == "array":
+        items = _single(flat.get("items", {}), definitions)
+        is_allowed = "enum" in items or "anyOf" in items
+        flat["items"] = items
+    else:
+        is_allowed = flat.get("type") in _PLAIN
+    if not is_allowed or not _is_text_choice(flat.get("items", flat)):
+        raise DefinitionError(f"Field `{name}` of a form must be text, a number, yes or no, or a choice of texts")
+    if flat.get("format") not in _FORMATS:
+        flat.pop("format", None)
     return flat
+
+
+def _single(schema: Schema, definitions: dict[str, Schema]) -> Schema:
+    """One kind of value. That it may be left out is said by `required`, and null is nothing a person can enter."""
+    target = inline(schema, definitions)
+    flat = dict(target)
+    if "$ref" in schema and "title" not in schema:
+        flat.pop("title", None)  # The name of a class is no label.
+    members = [member for member in flat.get("anyOf", ()) if member != {"type": "null"}]
+    if len(members) == 1:
+        del flat["anyOf"]
+        flat = {**_single(members[0], definitions), **flat}
+    if "enum" in flat:
+        flat["enum"] = [value for value in flat["enum"] if value is not None]
+        flat.setdefault("type", "string")
+    if flat.get("default", ...) is None:
+        del flat["default"]
+    return flat
+
+
+def _is_text_choice(schema: Schema) -> bool:
+    return all(isinstance(value, str) for value in schema.get("enum", ()))

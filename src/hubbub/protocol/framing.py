@@ -92,13 +92,13 @@ class Framer:
     def finish(self) -> list[bytes | MessageError]:
         """Say that the input has ended; return what its last bytes were."""
         output: _Output = []
+        if self._pending and not self._missing:
+            line = bytes(self._pending)
+            self._pending.clear()
+            self._line(line, output)
         if self._missing:
             came = len(self._pending)
             output.append(ParseError(f"The input ended inside a frame: {came} of {came + self._missing} bytes came"))
-        elif self._pending:
-            self._line(bytes(self._pending), output)
-            if self._missing:
-                output.append(ParseError(f"The input ended inside a frame: 0 of {self._missing} bytes came"))
         if self._block and not self._block.refused:
             output.append(ParseError("The input ended inside the header block of a frame"))
         self._pending.clear()

@@ -8,7 +8,6 @@ Transports and connections call this; handlers never see an envelope.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from itertools import accumulate
@@ -197,6 +196,8 @@ def _refuse_doubled_members(envelope: Envelope, data: bytes) -> None:
 
     if not outside(b"\\") and not any(outside(member) > 1 for member in _MEMBERS):
         return
+    import json  # Only for this rare case: it takes a fiftieth of the start.
+
     # Numbers stay text: one of thousands of digits would be refused or take long.
     pairs = json.loads(data, object_pairs_hook=list, parse_int=str, parse_float=str)
     seen = Counter(name for name, _ in pairs)

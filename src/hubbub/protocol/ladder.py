@@ -51,14 +51,14 @@ def climb(facts: Facts) -> Revision:
     """
     if claims_modern(facts):
         return _modern(facts)
-    if facts.session is not None:
-        return facts.session
     if facts.method == "initialize":
-        return PLAIN
-    if facts.names_session:
-        raise SessionNotFound("This session has ended or never existed; send `initialize` again")
+        return PLAIN if facts.session is None else facts.session
     if facts.version_header is not None and facts.version_header not in LEGACY:
         raise UnsupportedVersion(facts.version_header, [*LEGACY, *MODERN])
+    if facts.session is not None:
+        return facts.session
+    if facts.names_session:
+        raise SessionNotFound("This session has ended or never existed; send `initialize` again")
     if facts.version_header is not None or not facts.plain_allowed:
         raise SessionRequired("This request belongs to no session; send `initialize` first")
     return PLAIN

@@ -7,6 +7,7 @@ back `_meta` and either the parameters or the `InvalidParams` to raise later.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Literal
 
 import msgspec
@@ -128,32 +129,34 @@ class CancelledParams(Params):
     reason: str = ""
 
 
-_DECODERS = {
-    method: msgspec.json.Decoder(struct)
-    for method, struct in {
-        "initialize": InitializeParams,
-        "logging/setLevel": SetLevelParams,
-        "tools/list": PageParams,
-        "tools/call": CallToolParams,
-        "resources/list": PageParams,
-        "resources/templates/list": PageParams,
-        "resources/read": ReadResourceParams,
-        "resources/subscribe": SubscribeParams,
-        "resources/unsubscribe": SubscribeParams,
-        "prompts/list": PageParams,
-        "prompts/get": GetPromptParams,
-        "completion/complete": CompleteParams,
-        "subscriptions/listen": ListenParams,
-        "notifications/cancelled": CancelledParams,
-    }.items()
+_STRUCTS: dict[str, type[Params]] = {
+    "initialize": InitializeParams,
+    "logging/setLevel": SetLevelParams,
+    "tools/list": PageParams,
+    "tools/call": CallToolParams,
+    "resources/list": PageParams,
+    "resources/templates/list": PageParams,
+    "resources/read": ReadResourceParams,
+    "resources/subscribe": SubscribeParams,
+    "resources/unsubscribe": SubscribeParams,
+    "prompts/list": PageParams,
+    "prompts/get": GetPromptParams,
+    "completion/complete": CompleteParams,
+    "subscriptions/listen": ListenParams,
+    "notifications/cancelled": CancelledParams,
 }
-_ANY_METHOD = msgspec.json.Decoder(Params)
+
+
+@cache
+def _decoder(struct: type[Params]) -> msgspec.json.Decoder[Any]:
+    """Made when first needed: most sessions use few methods."""
+    return msgspec.json.Decoder(struct)
 
 
 def decode_params(method: str, raw: Raw) -> tuple[Any, Meta]:
     """Decode parameters for a method; a failure comes back in place of the parameters."""
     try:
-        params = _DECODERS.get(method, _ANY_METHOD).decode(raw)
+        params = _decoder(_STRUCTS.get(method, Params)).decode(raw)
     except (msgspec.DecodeError, RecursionError) as error:
         return InvalidParams(f"Invalid params for {method}: {readable(error)}"), _meta_alone(raw)
     meta = params.meta
@@ -162,7 +165,7 @@ def decode_params(method: str, raw: Raw) -> tuple[Any, Meta]:
 
 def _meta_alone(raw: Raw) -> Meta:
     try:
-        meta = _ANY_METHOD.decode(raw).meta
+        meta = _decoder(Params).decode(raw).meta
     except (msgspec.DecodeError, RecursionError):
         return _version_alone(raw)
     return NO_META if meta is UNSET else meta

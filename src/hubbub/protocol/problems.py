@@ -15,8 +15,9 @@ from hubbub.bounds import PROBLEM_CHARACTERS, PROBLEMS
 from hubbub.errors import ArgumentsInvalid
 from hubbub.protocol.foreign import model_problems
 
-_PLACE = re.compile(r" - at (`key` in )?`\$([^`]*)`$")
-_FIELD = re.compile(r"Object (contains unknown|missing required) field `(.*)`$", re.DOTALL)
+# Compiled when the first arguments are refused.
+_PLACE = r" - at (`key` in )?`\$([^`]*)`$"
+_FIELD = r"(?s)Object (contains unknown|missing required) field `(.*)`$"
 
 
 def refused(error: Exception, schema: dict[str, Any]) -> ArgumentsInvalid:
@@ -45,7 +46,7 @@ def path_of(parts: Sequence[str | int]) -> str:
 
 def _problems(error: msgspec.ValidationError, schema: dict[str, Any]) -> list[str]:
     message = str(error)
-    place = _PLACE.search(message)
+    place = re.search(_PLACE, message)
     path = place[2].removeprefix(".") if place else ""
     if of_model := model_problems(error.__cause__):
         return [_placed((path + "." + path_of(parts)).strip(".").replace(".[", "["), text) for parts, text in of_model]
@@ -53,7 +54,7 @@ def _problems(error: msgspec.ValidationError, schema: dict[str, Any]) -> list[st
         message = message[: place.start()]
     if error.__cause__ is not None:  # A ValueError of the user's own: her words.
         return [_placed(path, message)]
-    if field := _FIELD.match(message):
+    if field := re.match(_FIELD, message):
         return [_field_problem(field[1], field[2], path, schema)]
     key = "a key: " if place and place[1] else ""
     return [_placed(path, key + message[:1].lower() + message[1:] + _choices(message, path, schema))]

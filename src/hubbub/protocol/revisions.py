@@ -33,6 +33,8 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
     resource_links: bool = False
     elicitation: Literal["none", "form", "url"] = "none"
     icons: bool = False
+    resumes_streams: bool = False
+    """HTTP streams start with an empty event, so that they can be taken up after any break."""
     rounds: bool = False
     """Questions to the caller are results, answered by asking again (MRTR)."""
     result_type: bool = False
@@ -73,13 +75,16 @@ R2025_06_18: Final = msgspec.structs.replace(
     elicitation="form",
 )
 
-R2025_11_25: Final = msgspec.structs.replace(R2025_06_18, version="2025-11-25", elicitation="url", icons=True)
+R2025_11_25: Final = msgspec.structs.replace(
+    R2025_06_18, version="2025-11-25", elicitation="url", icons=True, resumes_streams=True
+)
 
 R2026_07_28: Final = msgspec.structs.replace(
     R2025_11_25,
     version="2026-07-28",
     era="modern",
     structured="any",
+    resumes_streams=False,
     rounds=True,
     result_type=True,
     caching=True,

@@ -36,8 +36,10 @@ class Arguments:
         self._decode = decode
 
     @classmethod
-    def of(cls, function: Callable[..., Any], *, skip: Collection[type] = ()) -> "Arguments":
+    def of(cls, function: Callable[..., Any], *, skip: Collection[type] = (), from_text: bool = False) -> "Arguments":
         """Read a function; parameters of a type in `skip` are left to the server.
+
+        `from_text` is for callers who can only send text: "3" is then a number where one is wanted.
 
         Raises:
             DefinitionError: a parameter cannot be filled from JSON.
@@ -45,7 +47,7 @@ class Arguments:
         signature = read_signature(function, skip)
         parameters = signature.parameters
         schema = _arguments_schema(function, parameters)
-        return cls(schema, signature.injected, _decoder(function, parameters))
+        return cls(schema, signature.injected, _decoder(function, parameters, strict=not from_text))
 
     def decode(self, raw: bytes | msgspec.Raw) -> dict[str, Any]:
         """Give the keyword arguments for the function.
@@ -168,12 +170,14 @@ def _unsupported(function: Callable[..., Any], parameters: tuple[Parameter, ...]
     return DefinitionError(f"{name_of(function)}: its parameters have no JSON Schema ({_first_line(error)})")
 
 
-def _decoder(function: Callable[..., Any], parameters: tuple[Parameter, ...]) -> Callable[[Any], msgspec.Struct]:
+def _decoder(
+    function: Callable[..., Any], parameters: tuple[Parameter, ...], *, strict: bool
+) -> Callable[[Any], msgspec.Struct]:
     try:
         struct = msgspec.defstruct(
             "Arguments", [_field(parameter) for parameter in parameters], kw_only=True, forbid_unknown_fields=True
         )
-        return msgspec.json.Decoder(struct, dec_hook=foreign.decode_foreign).decode
+        return msgspec.json.Decoder(struct, strict=strict, dec_hook=foreign.decode_foreign).decode
     except (TypeError, ValueError) as error:
         raise DefinitionError(f"{name_of(function)}: no decoder for its parameters ({_first_line(error)})") from error
 

@@ -113,7 +113,7 @@ def bare_result(reply: Reply) -> Reply:
     if reply.structured_content is not UNSET:
         return RawReply(body=Raw(_encode(reply.structured_content)))
     content = reply.content
-    if content is not UNSET and len(content) == 1 and isinstance(content[0], Text):
+    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], Text):
         return RawReply(body=Raw(_encode(content[0].text)))
     return reply
 

@@ -131,10 +131,9 @@ class EventDecoder:
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         *lines, rest = chunk.split(b"\n")
         for line in lines:
-            if self._pending:
-                line = bytes(self._pending + line)
-                self._pending.clear()
-            self._line(line, events)
+            held = bytes(self._pending)
+            self._pending.clear()
+            self._line(held + line, events)
         self._pending += rest
         if len(self._pending) > self._limit:
             raise MessageTooLarge("A server-sent event", self._limit)

@@ -16,7 +16,7 @@ _TRIPLET: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 _TRIPLETS: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 # Controls, Unicode's own line ends, and halves of surrogate pairs.
-_NO_TEXT: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_NO_TEXT: Final = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0xD800, 0xE000))))
 _ABSOLUTE: Final = re.compile(r"/|[A-Za-z]:")
 _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
@@ -81,7 +81,7 @@ def is_safe(value: str, *, slashes: bool) -> bool:
 
 
 def _stays(value: str, *, slashes: bool) -> bool:
-    if "\\" in value or _NO_TEXT.search(value):
+    if "\\" in value or not _NO_TEXT.isdisjoint(value):
         return False
     # Windows drops spaces at the end of a segment, so those do not make another name.
     if value.strip() == "." or any(segment.strip() == ".." for segment in value.split("/")):

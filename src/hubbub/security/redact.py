@@ -12,31 +12,30 @@ import re
 MASK = "***"
 
 # Each takes time in proportion to the text: messages may quote whatever a caller sent.
+# `re` compiles them with the first text and keeps them: at start they would take 2 ms.
 _PATTERNS = (
     # user:password@ in URLs
-    (re.compile(r"(?<=://)[^/\s:@]*:[^/\s]+(?=@)"), MASK),
+    (r"(?<=://)[^/\s:@]*:[^/\s]+(?=@)", MASK),
     # Authorization values
-    (re.compile(r"(?i)\b(bearer|basic|token)\s+[A-Za-z0-9._~+/=-]{8,}"), rf"\1 {MASK}"),
+    (r"(?i)\b(bearer|basic|token)\s+[A-Za-z0-9._~+/=-]{8,}", rf"\1 {MASK}"),
     # key=value and "key": "value" of telling names, also inside quoted JSON
     (
-        re.compile(
-            r"(?i)(passw(?:or)?d|passphrase|pwd|secret[\w-]{0,32}|api[_-]?key|access[_-]?key|private[_-]?key"
-            r"|[_-]token|\btoken(?=\\*[\"']?\s*=|\\*[\"']\s*:))"
-            r"(\\*[\"']?\s*[=:]\s*)"
-            r"(?:\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|\\+[\"'][^\"']*[\"']?|[^\s\"',;&]+)"
-        ),
+        r"(?i)(passw(?:or)?d|passphrase|pwd|secret[\w-]{0,32}|api[_-]?key|access[_-]?key|private[_-]?key"
+        r"|[_-]token|\btoken(?=\\*[\"']?\s*=|\\*[\"']\s*:))"
+        r"(\\*[\"']?\s*[=:]\s*)"
+        r"(?:\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|\\+[\"'][^\"']*[\"']?|[^\s\"',;&]+)",
         rf"\1\2{MASK}",
     ),
     # JSON web tokens, private keys and well-known key prefixes
-    (re.compile(r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"), MASK),
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END[A-Z ]*-----|\Z)"), MASK),
-    (re.compile(r"\b(?:sk|pk|rk|gh[oprsu]|github_pat|xox[abeprs]|glpat|hf|npm)[-_][A-Za-z0-9_-]{16,}"), MASK),
-    (re.compile(r"\b(?:AKIA|ASIA|AIza)[A-Za-z0-9_-]{16,}"), MASK),
+    (r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*", MASK),
+    (r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END[A-Z ]*-----|\Z)", MASK),
+    (r"\b(?:hb|sk|pk|rk|gh[oprsu]|github_pat|xox[abeprs]|glpat|hf|npm)[-_][A-Za-z0-9_-]{16,}", MASK),
+    (r"\b(?:AKIA|ASIA|AIza)[A-Za-z0-9_-]{16,}", MASK),
 )
 
 
 def redact(text: str) -> str:
     """The text with everything that looks like a secret masked."""
     for pattern, replacement in _PATTERNS:
-        text = pattern.sub(replacement, text)
+        text = re.sub(pattern, replacement, text)
     return text

@@ -27,7 +27,7 @@ async def answer(peer: Peer, call: Call, identity: dict[str, Any]) -> tuple[byte
         except ToolFailure as failure:
             if call.method != "tools/call" or not (revision.is_mcp or failure.as_result):
                 raise
-            reply = failure_reply(failure, call.params.name) if failure.result is None else failure.result
+            reply = failure.result or failure_reply(failure, call.params.name)
             if not revision.is_mcp:
                 revision = NEWEST_LEGACY  # the pack's contract has one form for every caller
         return encode_result(call.id, shape(reply, revision, identity)), None

@@ -16,6 +16,7 @@ from msgspec import UNSET, Raw
 
 from hubbub import bounds
 from hubbub.errors import HubbubError, IdInUse, InvalidParams, InvalidRequest, MessageError
+from hubbub.ports import THE_PROCESS
 from hubbub.protocol.error_forms import error_object
 from hubbub.protocol.jsonrpc import (
     NULL,
@@ -52,16 +53,15 @@ class Connection:
         send: Deliver,
         *,
         principal: Principal = ANONYMOUS,
-        scope: str = "process",
+        scope: str = THE_PROCESS,
         drained: Callable[[], Awaitable[None]] = _never_slow,
     ) -> None:
         self._server = server
         self._send = send
         self._drained = drained
         self._caller = Caller(revision=PLAIN, principal=principal, scope=scope)
+        self._spoke_modern = False
         self._running: dict[bytes, asyncio.Task[None] | None] = {}
-        self._is_told = True
-        """Whether changes are pushed: a client that only speaks the stateless era listens for them instead."""
         self._questions = Questions()
         self._loop = asyncio.get_running_loop()
         self._resume: Callable[[], None] | None = None
@@ -101,7 +101,7 @@ class Connection:
         batch = Batch(self._send)
         for item in items:
             try:
-                message = _decode_item(item)
+                message = decode_item(item)
             except MessageError as error:
                 batch.expect()(encode_error(salvage_id(item), error_object(error, self._caller.revision)))
                 continue
@@ -128,7 +128,8 @@ class Connection:
                 self._loop.call_soon(task.cancel)
 
     def _take_request(self, message: Envelope, deliver: Deliver) -> None:
-        assert message.method is not UNSET and message.id is not UNSET
+        assert message.method is not UNSET
+        assert message.id is not UNSET
         identifier, method = message.id, message.method
         raw = EMPTY if message.params is UNSET else message.params
         params, meta = decode_params(method, raw)
@@ -136,7 +137,7 @@ class Connection:
         facts = Facts(method=method, meta=meta, session=session if session.is_mcp else None)
         try:
             revision = climb(facts)
-            _check_id(identifier, is_mcp=revision.is_mcp or method == "initialize")
+            check_id(identifier, is_mcp=revision.is_mcp or method == "initialize")
             key = self._free_key(identifier)
             caller = self._caller_of(revision, method, params, meta)
         except HubbubError as error:
@@ -154,12 +155,12 @@ class Connection:
     def _free_key(self, identifier: Raw) -> bytes:
         key = id_key(identifier)
         if key in self._running:
-            raise IdInUse(f"The id {key.decode()} is still in use by an earlier request")
+            raise IdInUse(key.decode())
         return key
 
     def _caller_of(self, revision: Revision, method: str, params: Any, meta: Meta) -> Caller:
-        self._is_told = not revision.stateless or self._caller.revision.is_mcp
         if revision.stateless:
+            self._spoke_modern = True
             return modern_caller(meta, revision, self._caller.principal)
         if method == "initialize":
             if isinstance(params, InvalidParams):
@@ -170,7 +171,8 @@ class Connection:
     async def _serve(self, key: bytes, call: Call, deliver: Deliver) -> None:
         response = b""
         try:
-            response, _ = await answer(self._server, call, self._server.identity)
+            await self._drained()  # nothing is begun for a client that does not read
+            response, _ = await answer(self._server.peer, call, self._server.identity)
         finally:
             del self._running[key]
             if self._resume is not None and not self.is_busy:
@@ -184,21 +186,23 @@ class Connection:
 
     async def request(self, call: Call) -> Reply:
         """Ask the client something."""
-        return await self._questions.ask(call, self._send)
+        return await self._questions.ask(call, self._send_and_drain)
 
     async def notify(self, note: Note) -> None:
-        """Tell the client something; waits while it does not read."""
-        self._send(encode_notification(note.method, note.params))
+        """Tell the client something; wait while it does not read."""
+        await self._send_and_drain(encode_notification(note.method, note.params))
+
+    async def _send_and_drain(self, message: bytes) -> None:
+        self._send(message)
         await self._drained()
 
     def hear(self, note: Note) -> None:
         """Pass a change on, if this session is of the kind that is told unasked."""
-        if note.method == RESOURCE_UPDATED:
-            is_told = note.params.uri in self._caller.watching
-        else:
-            is_told = self._is_told
-        if is_told:
-            self._send(encode_notification(note.method, note.params))
+        if self._spoke_modern and not self._caller.revision.is_mcp:
+            return  # a modern client hears only what it listens to
+        if note.method == RESOURCE_UPDATED and note.params.uri not in self._caller.watching:
+            return
+        self._send(encode_notification(note.method, note.params))
 
     # -- the end ---------------------------------------------------------------
 
@@ -234,7 +238,8 @@ def open_session(params: InitializeParams, principal: Principal, scope: str | No
     )
 
 
-def _decode_item(item: bytes) -> Envelope:
+def decode_item(item: bytes) -> Envelope:
+    """One message of a batch."""
     message = decode_envelope(item)
     if not isinstance(message, Envelope):
         raise InvalidRequest("A batch holds messages, not batches")
@@ -243,7 +248,7 @@ def _decode_item(item: bytes) -> Envelope:
     return message
 
 
-def _check_id(identifier: Raw, *, is_mcp: bool) -> None:
+def check_id(identifier: Raw, *, is_mcp: bool) -> None:
     """MCP narrows JSON-RPC: an id is a string or a whole number, never null."""
     text = bytes(identifier)
     if is_mcp and text[:1] != b'"' and not text.lstrip(b"-").isdigit():

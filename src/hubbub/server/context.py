@@ -87,6 +87,9 @@ class Context:
     def __init__(self, call: Call, server: Server) -> None:
         self.call = call
         self.server = server
+        self.is_cancelled = False
+        """Whether the caller no longer wants the answer. An async handler is told by `CancelledError`;
+        one that runs in a thread looks here now and then."""
         self._loop = asyncio.get_running_loop()
         self._ended = False
         self._waiting: set[Future[Any]] = set()
@@ -200,6 +203,15 @@ class Context:
         self._require("roots")
         return (await self._ask("roots/list", {}, _RootsAnswer, key)).roots
 
+    async def close_stream(self) -> None:
+        """Let a legacy HTTP client poll: end its open stream now, and let it come back for the rest.
+
+        Useful before a long wait; does nothing where there is no stream to close.
+        """
+        release = getattr(self.call.back, "release", None)
+        if release is not None:
+            await release()
+
     def wait(self, question: Coroutine[Any, Any, T]) -> T:
         """From a synchronous handler, which runs in a thread: `context.wait(context.progress(1))`.
 
@@ -248,10 +260,9 @@ class Context:
     async def _ask(self, method: str, params: dict[str, Any], answer: type[T], key: str | None) -> T:
         raw = Raw(msgspec.json.encode(params))
         name = Raw(msgspec.json.encode(key)) if key is not None else NULL
-        question = Call(
-            id=name, method=method, raw=raw, params=None, meta=NO_META, caller=self.caller, back=self.call.back
-        )
-        reply = await self.call.back.request(question)
+        back, caller = self.call.back, self.caller
+        question = Call(id=name, method=method, raw=raw, params=None, meta=NO_META, caller=caller, back=back)
+        reply = await back.request(question)
         body = reply.body if isinstance(reply, RawReply) else Raw(msgspec.json.encode(reply))
         try:
             return msgspec.json.decode(body, type=answer)

@@ -6,17 +6,17 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import UNSET
 
-from hubbub.errors import HubbubError, InvalidParams, ToolError
+from hubbub.errors import ArgumentsInvalid, InvalidParams, ToolError
 from hubbub.protocol.content import CONTENT_TYPES, Text
 from hubbub.protocol.docstrings import read_docstring
 from hubbub.protocol.model import Call
 from hubbub.protocol.schema import Arguments
 from hubbub.protocol.wire import Icon, PromptArgument, PromptEntry, PromptMessage, PromptReply
-from hubbub.security.redact import redact
 from hubbub.server.context import Context
-from hubbub.server.threads import run_in_thread
+from hubbub.server.handlers import Handler
 
 if TYPE_CHECKING:
     from hubbub.server.server import Server
@@ -37,10 +37,9 @@ class Prompt:
         self.function = function
         self.name = name or function.__name__
         described = description if description is not None else read_docstring(inspect.getdoc(function)).description
-        self._arguments = Arguments.of(function, skip=(Context,))
+        self._arguments = Arguments.of(function, skip=(Context,), from_text=True)
         injected = self._arguments.injected
-        self._context_name = next((key for key, kind in injected.items() if kind is Context), None)
-        self._is_async = inspect.iscoroutinefunction(function)
+        self._handler = Handler(function, next((key for key, kind in injected.items() if kind is Context), None))
         properties = self._arguments.schema["properties"]
         required = self._arguments.schema.get("required", [])
         self.argument_names = list(properties)
@@ -58,25 +57,11 @@ class Prompt:
     @property
     def converses(self) -> bool:
         """Whether getting the prompt may ask the caller something first."""
-        return self._context_name is not None
+        return self._handler.context_name is not None
 
     async def get(self, given: dict[str, str], call: Call, server: Server) -> PromptReply:
         """The messages for these arguments."""
-        arguments = self._check(given)
-        context = Context(call, server)
-        if self._context_name is not None:
-            arguments[self._context_name] = context
-        try:
-            if self._is_async:
-                value = await self.function(**arguments)
-            else:
-                value = await run_in_thread(server.threads, self.function, arguments)
-        except HubbubError:
-            raise
-        except Exception as error:
-            raise ToolError(redact(str(error)) or type(error).__name__) from error
-        finally:
-            context.end()
+        value = await self._handler.call(self._check(given), call, server)
         items = value if isinstance(value, list) else [value]
         return PromptReply(messages=[_message(item) for item in items], description=self.entry.description)
 
@@ -87,7 +72,10 @@ class Prompt:
         if missing or unknown:
             wrong = f"missing {missing}" if missing else f"unknown {unknown}"
             raise InvalidParams(f"Invalid params for prompt {self.name!r}: {wrong}; it takes {self.argument_names}")
-        return dict(given)
+        try:
+            return self._arguments.decode(msgspec.json.encode(given))
+        except ArgumentsInvalid as error:
+            raise InvalidParams(f"Invalid params for prompt {self.name!r}: {error.message}") from error
 
 
 def _message(item: Any) -> PromptMessage:

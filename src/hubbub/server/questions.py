@@ -6,17 +6,17 @@ One table for a session. The transport sends; this only numbers, waits and match
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from hubbub import bounds
 from hubbub.errors import ConnectionClosed, DeadlineExceeded, Overloaded, RemoteError
 from hubbub.protocol.jsonrpc import Envelope, ErrorObject, encode_notification, encode_request
 from hubbub.protocol.model import Call, RawReply, Reply
 
-Send = Callable[[bytes], None]
+Send = Callable[[bytes], Awaitable[None]]
 
 
 class Questions:
@@ -44,15 +44,15 @@ class Questions:
         key = str(self._last_id).encode()
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._pending[key] = answer
-        send(encode_request(self._last_id, call.method, call.raw))
         try:
             async with asyncio.timeout(self._answer_s):
+                await send(encode_request(self._last_id, call.method, call.raw))
                 return await answer
         except TimeoutError:
-            self._withdraw(key, send, "no answer in time")
+            await self._withdraw(key, send, "no answer in time")
             raise DeadlineExceeded(f"The answer to {call.method}", self._answer_s) from None
         except asyncio.CancelledError:
-            self._withdraw(key, send, "the call that asked was cancelled")
+            await self._withdraw(key, send, "the call that asked was cancelled")
             raise
         finally:
             self._pending.pop(key, None)
@@ -64,7 +64,7 @@ class Questions:
         if answer is None or answer.done():
             return False
         if message.error is not UNSET:
-            answer.set_exception(_remote_error(message))
+            answer.set_exception(_remote_error(message.error))
         elif message.result is not UNSET:
             # The answer outlives the buffer that it arrived in.
             answer.set_result(RawReply(body=message.result.copy()))
@@ -76,13 +76,13 @@ class Questions:
             if not answer.done():
                 answer.set_exception(ConnectionClosed("The client is gone"))
 
-    def _withdraw(self, key: bytes, send: Send, reason: str) -> None:
-        send(encode_notification("notifications/cancelled", {"requestId": int(key), "reason": reason}))
+    async def _withdraw(self, key: bytes, send: Send, reason: str) -> None:
+        await send(encode_notification("notifications/cancelled", {"requestId": int(key), "reason": reason}))
 
 
-def _remote_error(message: Envelope) -> RemoteError:
+def _remote_error(raw: Raw) -> RemoteError:
     try:
-        error = msgspec.json.decode(message.error, type=ErrorObject)
+        error = msgspec.json.decode(raw, type=ErrorObject)
     except msgspec.DecodeError:
         return RemoteError(-32603, "The client answered with an error that cannot be read")
     return RemoteError(error.code, error.message, None if error.data is UNSET else error.data)

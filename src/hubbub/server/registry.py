@@ -12,6 +12,7 @@ from msgspec import UNSET
 
 from hubbub import bounds
 from hubbub.errors import DefinitionError
+from hubbub.protocol.names import safe_name
 from hubbub.server.events import ChangeType, Events, ToolChange, ToolChangeMetadata
 from hubbub.server.pages import Places
 from hubbub.server.tools import Tool
@@ -25,8 +26,26 @@ class ToolRegistry:
         self._tools: dict[str, Tool] = {}
         self.places = Places()
         """Where each tool stands in the list."""
+        self._safe: dict[str, Tool] | None = None
         self.get = self._tools.get
         """The tool of that name, or None."""
+        self.lists_safe_names = False
+        """Whether clients see `aw_get_state` for `aw.get_state`; both can be called."""
+
+    def find(self, name: str) -> Tool | None:
+        """The tool of that name, also if it is written in the letters that every model provider takes."""
+        tool = self._tools.get(name)
+        return self._aliases().get(name) if tool is None and self.lists_safe_names else tool
+
+    def listed_name(self, tool: Tool) -> str:
+        """The name under which clients see a tool: its own, unless safe names are wanted and this one is free."""
+        safe = safe_name(tool.name) if self.lists_safe_names else tool.name
+        return safe if self.find(safe) is tool else tool.name
+
+    def _aliases(self) -> dict[str, Tool]:
+        if self._safe is None:
+            self._safe = {safe_name(tool.name): tool for tool in reversed(self._tools.values())}
+        return self._safe
 
     def register(self, tool: Tool, *, reason: str | None = None) -> None:
         """Add a tool, or replace the one of that name in its place."""
@@ -77,6 +96,7 @@ class ToolRegistry:
         return name in self._tools
 
     def _emit(self, kind: ChangeType, tool: Tool, reason: str | None) -> None:
+        self._safe = None
         metadata = ToolChangeMetadata(
             description=tool.description or UNSET,
             input_schema=tool.input_schema,

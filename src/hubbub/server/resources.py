@@ -15,17 +15,16 @@ import msgspec
 from msgspec import UNSET
 
 from hubbub import bounds
-from hubbub.errors import DefinitionError, HubbubError, ResourceNotFound, ToolError
+from hubbub.errors import DefinitionError, ResourceNotFound
 from hubbub.protocol.content import Annotations, ResourceContents
 from hubbub.protocol.model import Call
-from hubbub.protocol.uri_template import UriTemplate
 from hubbub.protocol.wire import ResourceEntry, TemplateEntry
-from hubbub.security.redact import redact
 from hubbub.server.context import Context
+from hubbub.server.handlers import Handler
 from hubbub.server.pages import Place, Places
-from hubbub.server.threads import run_in_thread
 
 if TYPE_CHECKING:
+    from hubbub.protocol.uri_template import UriTemplate
     from hubbub.server.server import Server
 
 
@@ -70,7 +69,7 @@ class ResourceFunction:
     ) -> None:
         self.function = function
         self.uri = uri
-        self.template = UriTemplate(uri) if "{" in uri else None
+        self.template = _parse_template(uri) if "{" in uri else None
         self.mime_type = mime_type
         described = description if description is not None else (inspect.getdoc(function) or "")
         self.entry = ResourceEntry(
@@ -81,8 +80,7 @@ class ResourceFunction:
             title if title is not None else UNSET,
             annotations=annotations if annotations is not None else UNSET,
         )
-        self._is_async = inspect.iscoroutinefunction(function)
-        self._context_name = _check_parameters(function, self.template, uri)
+        self._handler = Handler(function, _check_parameters(function, self.template, uri))
 
     @property
     def template_entry(self) -> TemplateEntry:
@@ -93,25 +91,11 @@ class ResourceFunction:
     @property
     def converses(self) -> bool:
         """Whether reading may ask the caller something first."""
-        return self._context_name is not None
+        return self._handler.context_name is not None
 
     async def read(self, uri: str, parameters: dict[str, str], call: Call, server: Server) -> list[ResourceContents]:
         """The contents, or ResourceNotFound."""
-        arguments: dict[str, Any] = dict(parameters)
-        context = Context(call, server)
-        if self._context_name is not None:
-            arguments[self._context_name] = context
-        try:
-            if self._is_async:
-                value = await self.function(**arguments)
-            else:
-                value = await run_in_thread(server.threads, self.function, arguments)
-        except HubbubError:
-            raise
-        except Exception as error:
-            raise ToolError(redact(str(error)) or type(error).__name__) from error
-        finally:
-            context.end()
+        value = await self._handler.call(dict(parameters), call, server)
         if value is None:
             raise ResourceNotFound(uri)
         return [_contents(uri, item, self.mime_type) for item in (value if isinstance(value, list) else [value])]
@@ -207,6 +191,12 @@ def _contents(uri: str, value: Any, mime_type: str | None) -> ResourceContents:
         return ResourceContents(uri, mime_type or "text/plain", text=value)
     text = msgspec.json.encode(value).decode()
     return ResourceContents(uri, mime_type or "application/json", text=text)
+
+
+def _parse_template(uri: str) -> UriTemplate:
+    from hubbub.protocol.uri_template import UriTemplate  # Its patterns take long to compile.
+
+    return UriTemplate(uri)
 
 
 def _check_parameters(function: Callable[..., Any], template: UriTemplate | None, uri: str) -> str | None:

@@ -10,8 +10,7 @@ Nothing is ever run twice: a round that is gone fails with "start again".
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import secrets
+import os
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -19,7 +18,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from hubbub import bounds
-from hubbub.errors import DeadlineExceeded, InvalidParams, Overloaded, ToolError
+from hubbub.errors import DeadlineExceeded, InvalidParams, Overloaded
 from hubbub.ports import Sealer
 from hubbub.protocol.jsonrpc import NULL
 from hubbub.protocol.model import Call, Note, RawReply, Reply
@@ -56,9 +55,8 @@ class Rounds:
     async def begin(self, call: Call, start: Start) -> Reply:
         """Run a handler that may ask; its result, or its first questions."""
         if len(self._rounds) >= self._limit:
-            raise Overloaded("suspended exchanges", self._limit)
-        digest = _digest(call)
-        round_ = Round(secrets.token_urlsafe(12), digest, call, self._answer_s)
+            self._give_one_up()
+        round_ = Round(os.urandom(12).hex(), _digest(call), call, self._answer_s)
         self._rounds[round_.id] = round_
         round_.start(start, self._forget)
         return await self._turn(round_, call)
@@ -66,6 +64,8 @@ class Rounds:
     async def resume(self, call: Call) -> Reply:
         """Go on with a suspended handler; its result, or its next questions."""
         round_ = self._find(call)
+        # Move to the end, so that those left alone longest gather at the front.
+        self._rounds[round_.id] = self._rounds.pop(round_.id)
         round_.answer(read_responses(call.params.input_responses))
         return await self._turn(round_, call)
 
@@ -76,6 +76,15 @@ class Rounds:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=bounds.STOP_S)
+
+    def _give_one_up(self) -> None:
+        """End the exchange that has waited longest: callers who never come back must not keep others out."""
+        waiting = next((round_ for round_ in self._rounds.values() if round_.is_suspended), None)
+        if waiting is None:
+            raise Overloaded("exchanges", self._limit)
+        self._forget(waiting)
+        assert waiting.task is not None
+        waiting.task.cancel()
 
     def _find(self, call: Call) -> Round:
         try:
@@ -120,6 +129,11 @@ class Round:
         self._asked = 0
         self._next: asyncio.Future[Reply] | None = None
 
+    @property
+    def is_suspended(self) -> bool:
+        """Whether no request is open: the handler waits for its caller to come back."""
+        return self._next is None or self._next.done()
+
     def start(self, start: Start, forget: Callable[[Round], None]) -> None:
         """Set the handler going."""
         call = msgspec.structs.replace(self._call, back=self)
@@ -160,9 +174,7 @@ class Round:
         self._asked += 1
         if self._asked > bounds.ROUNDS_OF_ONE_CALL:
             raise Overloaded("questions in one call", bounds.ROUNDS_OF_ONE_CALL)
-        key = f"input_{self._asked}" if call.id is NULL else msgspec.json.decode(call.id, type=str)
-        if key in self._questions:
-            raise ToolError(f"The question {key!r} is already asked; give each its own key")
+        key = self._free_key(f"input_{self._asked}" if call.id is NULL else msgspec.json.decode(call.id, type=str))
         answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
         self._questions[key] = _Question(call, answer)
         self._soon()
@@ -184,6 +196,14 @@ class Round:
                 return
             note = Note(note.method, msgspec.structs.replace(note.params, progress_token=token))
         await self._call.back.notify(note)
+
+    def _free_key(self, wanted: str) -> str:
+        """The name of a question; of two that are open at once, the second is numbered."""
+        key, number = wanted, 1
+        while key in self._questions:
+            number += 1
+            key = f"{wanted}_{number}"
+        return key
 
     def _soon(self) -> None:
         """Ask after the handler has had two turns of the loop, so that questions asked together go out together."""
@@ -223,6 +243,8 @@ def _digest(call: Call) -> bytes:
     Raises:
         InvalidParams: a number in it is too large to be read.
     """
+    import hashlib  # Few servers ever ask: not at start.
+
     try:
         members = msgspec.json.decode(call.raw)
     except msgspec.DecodeError as error:

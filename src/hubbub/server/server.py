@@ -11,22 +11,22 @@ knows nothing of bytes or transports; `hubbub.app` puts it on one.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar, overload
 
 from msgspec import UNSET
 
-from hubbub.errors import DefinitionError
-from hubbub.ports import Sealer
-from hubbub.protocol.model import Implementation, Note
+from hubbub.errors import DefinitionError, InvalidParams
+from hubbub.ports import Peer, Sealer
+from hubbub.protocol.model import Call, Implementation, Note, Reply
 from hubbub.protocol.shape import identity_meta
 from hubbub.protocol.wire import UpdatedParams
 from hubbub.security.sealed import Sealer as KeyedSealer
 from hubbub.server.audience import PROMPTS_CHANGED, RESOURCE_UPDATED, RESOURCES_CHANGED, TOOLS_CHANGED, Audience
 from hubbub.server.completion import Completions, Suggest
-from hubbub.server.dispatch import Dispatch
 from hubbub.server.events import Events, ToolChange
+from hubbub.server.methods import METHODS, call_by_name
 from hubbub.server.pages import Places
 from hubbub.server.prompts import Prompt
 from hubbub.server.registry import ToolRegistry
@@ -37,6 +37,7 @@ from hubbub.server.tools import Tool
 from hubbub.server.views import EVERYTHING, View
 
 F = TypeVar("F", bound=Callable[..., Any])
+HealthCheck = Callable[[], Awaitable[str | None]]
 Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
 
 
@@ -48,7 +49,7 @@ class CacheHint:
         self.scope = "public" if public else "private"
 
 
-class Server(Dispatch):
+class Server:
     """A set of tools, resources and prompts under one name."""
 
     def __init__(
@@ -80,6 +81,10 @@ class Server(Dispatch):
         self.cache = cache if cache is not None else CacheHint()
         self.state: Any = None
         """What the lifespan yielded, while the server runs."""
+        self.health_checks: list[HealthCheck] = []
+        """Each says what is wrong with something the server depends on, or None."""
+        self.peer: Peer = self
+        """The server as callers reach it: itself, inside whatever counts, traces or limits its calls."""
         self._lifespans: list[Lifespan] = [lifespan] if lifespan is not None else []
         self.profiles = dict(profiles or {})
         self.view = EVERYTHING
@@ -92,14 +97,14 @@ class Server(Dispatch):
     @overload
     def tool(self, function: F, /) -> F: ...
     @overload
-    def tool(self, **options: Any) -> Callable[[F], F]: ...
+    def tool(self, function: None = None, /, **options: Any) -> Callable[[F], F]: ...
     def tool(self, function: Any = None, /, **options: Any) -> Any:
         """Register a function as a tool; the options are those of `Tool`."""
         return _decorate(function, lambda target: self.tools.register(Tool(target, **options)))
 
     def resource(self, uri: str, **options: Any) -> Callable[[F], F]:
         """Register a function for a URI or a URI template; the options are those of `ResourceFunction`."""
-        return _decorate(None, lambda target: self.resources.add(ResourceFunction(target, uri, **options)))
+        return _decorator(lambda target: self.resources.add(ResourceFunction(target, uri, **options)))
 
     def add_resources(self, provider: ResourceProvider) -> None:
         """Serve everything that a provider lists."""
@@ -108,7 +113,7 @@ class Server(Dispatch):
     @overload
     def prompt(self, function: F, /) -> F: ...
     @overload
-    def prompt(self, **options: Any) -> Callable[[F], F]: ...
+    def prompt(self, function: None = None, /, **options: Any) -> Callable[[F], F]: ...
     def prompt(self, function: Any = None, /, **options: Any) -> Any:
         """Register a function as a prompt; the options are those of `Prompt`."""
 
@@ -130,7 +135,7 @@ class Server(Dispatch):
 
     def completion(self, reference: str, argument: str) -> Callable[[Suggest], Suggest]:
         """Let a function suggest values for an argument of the prompt or URI template `reference`."""
-        return _decorate(None, lambda target: self.completions.add(reference, argument, target))
+        return _decorator(lambda target: self.completions.add(reference, argument, target))
 
     def lifespan(self, lifespan: Lifespan) -> Lifespan:
         """Add a context manager that is open while the server runs."""
@@ -145,11 +150,34 @@ class Server(Dispatch):
         self.view = self.profiles[profile]
         self.audience.publish(Note(TOOLS_CHANGED))
 
+    def wrap(self, wrapper: Callable[[Peer], Peer]) -> None:
+        """Put something around every call: a function from a peer to a peer."""
+        self.peer = wrapper(self.peer)
+
+    # -- answering -----------------------------------------------------------
+
+    async def request(self, call: Call) -> Reply:
+        """Answer one call in its caller's revision."""
+        method = METHODS[call.caller.revision.era].get(call.method)
+        if method is None:
+            return await call_by_name(self, call)
+        if isinstance(call.params, InvalidParams):
+            raise call.params
+        return await method(self, call)
+
+    async def notify(self, note: Note) -> None:
+        """Client notifications that concern the whole server: none does today."""
+
     # -- telling -------------------------------------------------------------
 
     def resource_updated(self, uri: str) -> None:
         """Tell whoever watches this resource that it changed."""
         self.audience.publish(Note(RESOURCE_UPDATED, UpdatedParams(uri)))
+
+    async def problems(self) -> list[str]:
+        """What keeps the server from being ready."""
+        found = [await check() for check in self.health_checks]
+        return [problem for problem in found if problem is not None]
 
     def _publish_tool_change(self, change: ToolChange) -> None:
         params = {"type": change.type, "toolName": change.tool_name, "timestamp": change.timestamp}
@@ -171,9 +199,15 @@ class Server(Dispatch):
                 self.threads.close()
 
 
-def _decorate(function: Any, register: Callable[[Any], object]) -> Any:
-    def decorate(target: Any) -> Any:
+def _decorator(register: Callable[[Any], object]) -> Callable[[F], F]:
+    def decorate(target: F) -> F:
         register(target)
         return target
 
+    return decorate
+
+
+def _decorate(function: Any, register: Callable[[Any], object]) -> Any:
+    """For decorators that work with and without options."""
+    decorate = _decorator(register)
     return decorate if function is None else decorate(function)

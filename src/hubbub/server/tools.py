@@ -6,16 +6,13 @@ parameters, and what it returns becomes content without being looked at twice.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from hubbub.errors import ConnectionClosed, DeadlineExceeded, HubbubError, RemoteError, ToolError
 from hubbub.protocol.content import CONTENT_TYPES, Text
 from hubbub.protocol.docstrings import read_docstring
 from hubbub.protocol.headers import header_parameters
@@ -26,17 +23,15 @@ from hubbub.protocol.revisions import Revision
 from hubbub.protocol.schema import Arguments, Output
 from hubbub.protocol.shape import shape_tool_entry
 from hubbub.protocol.wire import Icon, ToolAnnotations, ToolEntry, ToolReply
-from hubbub.security.redact import redact
 from hubbub.server.asking import Ask, gather_answers
 from hubbub.server.context import Context
-from hubbub.server.threads import is_being_cancelled, run_in_thread
+from hubbub.server.handlers import Handler
 
 if TYPE_CHECKING:
+    from hubbub.protocol.schema_data import DataArguments
     from hubbub.server.server import Server
 
-logger = logging.getLogger("hubbub.tools")
-
-Handler = Callable[..., Any]
+Function = Callable[..., Any]
 
 
 class Tool:
@@ -44,7 +39,7 @@ class Tool:
 
     def __init__(
         self,
-        function: Handler,
+        function: Function,
         *,
         name: str | None = None,
         description: str | None = None,
@@ -65,7 +60,7 @@ class Tool:
         """The JSON-RPC code of this tool's failures in the plain dialect."""
         self.fails_as_result = fails_as_result
         """Whether a failure is a result even in the plain dialect."""
-        self.arguments = _arguments(function, input_schema)
+        self.arguments: Arguments | DataArguments = _arguments(function, input_schema)
         self._output = _output(function, self.name, output_schema)
         self._entry = ToolEntry(
             self.name,
@@ -78,9 +73,8 @@ class Tool:
             meta if meta is not None else UNSET,
         )
         self._entries: dict[str, ToolEntry] = {}
-        self._is_async = inspect.iscoroutinefunction(function)
         injected = self.arguments.injected
-        self._context_name = next((key for key, kind in injected.items() if kind is Context), None)
+        self._handler = Handler(function, next((key for key, kind in injected.items() if kind is Context), None))
         self.asks = {key: ask for key, ask in injected.items() if isinstance(ask, Ask)}
         """Inputs that the person gives before the function starts."""
         self.headers = header_parameters(self.arguments.schema)
@@ -92,6 +86,11 @@ class Tool:
         return self.arguments.schema
 
     @property
+    def has_output_schema(self) -> bool:
+        """Whether clients are told what the results look like."""
+        return self._entry.output_schema is not UNSET
+
+    @property
     def annotations(self) -> ToolAnnotations | None:
         """The hints that the tool was declared with."""
         return None if self._entry.annotations is UNSET else self._entry.annotations
@@ -99,7 +98,7 @@ class Tool:
     @property
     def converses(self) -> bool:
         """Whether a call may ask the caller something before it answers."""
-        return self._context_name is not None or bool(self.asks)
+        return self._handler.context_name is not None or bool(self.asks)
 
     def entry(self, revision: Revision) -> ToolEntry:
         """The tool as `tools/list` shows it in this revision."""
@@ -118,35 +117,9 @@ class Tool:
             ToolFailure: the arguments do not fit, or the function failed.
         """
         arguments = self.arguments.decode(raw)
-        if not self.converses:
-            return self._reply(await self._invoke(arguments, server), call.caller.revision)
-        context = Context(call, server)
-        if self._context_name is not None:
-            arguments[self._context_name] = context
-        try:
-            if self.asks:
-                arguments |= answers or await gather_answers(self.asks, context)
-            return self._reply(await self._invoke(arguments, server), call.caller.revision)
-        finally:
-            context.end()
-
-    async def _invoke(self, arguments: dict[str, Any], server: Server) -> Any:
-        try:
-            if self._is_async:
-                return await self.function(**arguments)
-            value = await run_in_thread(server.threads, self.function, arguments)
-            return await value if inspect.isawaitable(value) else value
-        except (RemoteError, DeadlineExceeded, ConnectionClosed) as error:
-            raise ToolError(error.message) from error  # The question went wrong, not the call.
-        except HubbubError:
-            raise
-        except asyncio.CancelledError as error:
-            if is_being_cancelled():
-                raise
-            raise ToolError("Something that the tool waited for was cancelled") from error
-        except (Exception, SystemExit) as error:  # A tool that leaves must not take the server along.
-            logger.warning("tool %s failed", self.name, exc_info=True)
-            raise ToolError(_explain(error)) from error
+        if self.asks:
+            arguments |= answers or await gather_answers(self.asks, Context(call, server))
+        return self._reply(await self._handler.call(arguments, call, server), call.caller.revision)
 
     def _reply(self, value: Any, revision: Revision) -> ToolReply:
         if isinstance(value, ToolReply):
@@ -164,7 +137,7 @@ class Tool:
         return ToolReply(structured_content=Raw(structured))
 
 
-def _arguments(function: Handler, schema: Mapping[str, Any] | None) -> Any:
+def _arguments(function: Function, schema: Mapping[str, Any] | None) -> Arguments | DataArguments:
     if schema is None:
         return Arguments.of(function, skip=(Context, Ask))
     from hubbub.protocol.schema_data import DataArguments
@@ -173,7 +146,7 @@ def _arguments(function: Handler, schema: Mapping[str, Any] | None) -> Any:
     return DataArguments(dict(schema), {key: Context for key, hint in hints.items() if hint is Context})
 
 
-def _output(function: Handler, name: str, schema: Mapping[str, Any] | None) -> Output:
+def _output(function: Function, name: str, schema: Mapping[str, Any] | None) -> Output:
     if schema is None:
         return Output.of(function, skip=(*CONTENT_TYPES, ToolReply))
     return Output(name, dict(schema))
@@ -192,16 +165,7 @@ def _as_content(value: Any) -> list[Any] | None:
     return None
 
 
-def _explain(error: BaseException) -> str:
-    """An exception in a line for the model: its message, or at least its kind."""
-    if isinstance(error, SystemExit):
-        return f"The tool tried to end the process (exit code {error.code})"
-    # File names that are not UTF-8 are in many messages, and JSON cannot carry them.
-    message = str(error).encode(errors="replace").decode()
-    return redact(message) or type(error).__name__
-
-
-def _summary(function: Handler) -> str:
+def _summary(function: Function) -> str:
     """The docstring without its parameter section, which is in the schema."""
     return read_docstring(inspect.getdoc(function)).description
 

@@ -23,6 +23,8 @@ class View(msgspec.Struct, frozen=True):
 
     def shows(self, tool: Tool) -> bool:
         """Whether this view shows the tool."""
+        if self is EVERYTHING:
+            return True
         if not _matches(tool.name, self.include) or _matches(tool.name, self.exclude):
             return False
         return not self.read_only or (tool.annotations is not None and tool.annotations.read_only_hint is True)

@@ -10,29 +10,41 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
-import stat
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
+from typing import TextIO
 
 from hubbub import bounds
 from hubbub.errors import MessageError
 from hubbub.ports import Connect, Duplex
 from hubbub.protocol.framing import Framer, encode_frame, encode_line
+from hubbub.transports.outbox import Outbox, is_watchable, open_outbox
 
 _CHUNK_BYTES = 256 * 1024
 
 
 def claim_streams() -> tuple[int, int]:
     """Take the real stdin and stdout for messages; put the null device and stderr in their place."""
-    sys.stdout.flush()
-    source, sink = os.dup(0), os.dup(1)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
+    null = os.open(os.devnull, os.O_RDWR)
+    errors = null if sys.__stderr__ is None else 2
+    source, sink = _claim(sys.__stdin__, 0, null, null), _claim(sys.__stdout__, 1, errors, null)
     os.close(null)
-    os.dup2(2, 1)
     return source, sink
+
+
+def _claim(stream: TextIO | None, descriptor: int, instead: int, null: int) -> int:
+    """A standard stream's own descriptor, moved out of reach; one that was closed is the null device."""
+    if stream is None:
+        return os.dup(null)
+    if stream.writable():
+        stream.flush()
+    claimed = os.dup(descriptor)
+    os.dup2(instead, descriptor)
+    return claimed
 
 
 async def serve(connect: Connect, source: int, sink: int, *, limit: int = bounds.MESSAGE_BYTES) -> None:
@@ -40,10 +52,10 @@ async def serve(connect: Connect, source: int, sink: int, *, limit: int = bounds
     loop = asyncio.get_running_loop()
     ended, stopped = asyncio.Event(), asyncio.Event()
     _stop_on_signals(loop, stopped)
-    outbox = await _open_outbox(sink, loop, stopped)
+    outbox = await open_outbox(source, sink, stopped)
     framer = Framer(limit)
     duplex = connect(lambda message: outbox.put(_framed(message, framer)), outbox.drained)
-    inbox = Inbox(duplex, framer, ended)
+    inbox = Inbox(duplex, framer, outbox, ended)
     await _open_source(source, inbox, loop)
     first = [asyncio.ensure_future(event.wait()) for event in (ended, stopped)]
     try:
@@ -73,14 +85,17 @@ def _stop_on_signals(loop: asyncio.AbstractEventLoop, stopped: asyncio.Event) ->
 
 
 class Inbox(asyncio.Protocol):
-    """Bytes from the client, cut into messages and handed to its connection."""
+    """Bytes from the client, cut into messages and handed to its connection as fast as that can take them."""
 
-    def __init__(self, duplex: Duplex, framer: Framer, ended: asyncio.Event) -> None:
+    def __init__(self, duplex: Duplex, framer: Framer, outbox: Outbox, ended: asyncio.Event) -> None:
         self._duplex = duplex
         self._framer = framer
+        self._outbox = outbox
         self._ended = ended
+        self._messages: deque[bytes | MessageError] = deque()
+        self._is_over = self._is_closed = False
         self._transport: asyncio.ReadTransport | None = None
-        self.resume: Callable[[], None] = self._resume_transport
+        self.read_on: Callable[[], None] = self._resume_transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The loop reads for us."""
@@ -89,30 +104,44 @@ class Inbox(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; stop reading while too much is going on."""
-        self._hand_over(self._framer.feed(data))
-        if self._duplex.is_busy:
-            if self._transport is not None:
-                self._transport.pause_reading()
-            self._duplex.when_ready(self.resume)
-        elif self._transport is None:
-            self.resume()
+        self._messages.extend(self._framer.feed(data))
+        self._hand_over()
 
     def connection_lost(self, error: Exception | None) -> None:
         """The input has ended."""
-        self._hand_over(self._framer.finish())
-        self._ended.set()
+        self._messages.extend(self._framer.finish())
+        self._is_over = True
+        asyncio.get_running_loop().call_later(bounds.DRAIN_S, self._ended.set)
+        self._hand_over()
 
     def close(self) -> None:
         """Read no more."""
+        self._is_closed = True
         if self._transport is not None:
             self._transport.close()
 
-    def _hand_over(self, messages: list[bytes | MessageError]) -> None:
-        for message in messages:
+    def _hand_over(self) -> None:
+        if self._is_closed:
+            return
+        duplex, outbox, messages = self._duplex, self._outbox, self._messages
+        while messages and not (duplex.is_busy or outbox.is_full):
+            message = messages.popleft()
             if isinstance(message, bytes):
-                self._duplex.receive(message)
+                duplex.receive(message)
             else:
-                self._duplex.refuse(message)
+                duplex.refuse(message)
+        if duplex.is_busy or outbox.is_full:
+            self._wait()
+        elif self._is_over:
+            self._ended.set()
+        else:
+            self.read_on()
+
+    def _wait(self) -> None:
+        """Go on when there is room for more answers, or when some of what runs has finished."""
+        if self._transport is not None and not self._is_over:
+            self._transport.pause_reading()
+        (self._outbox if self._outbox.is_full else self._duplex).when_ready(self._hand_over)
 
     def _resume_transport(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
@@ -120,18 +149,18 @@ class Inbox(asyncio.Protocol):
 
 
 async def _open_source(source: int, inbox: Inbox, loop: asyncio.AbstractEventLoop) -> None:
-    if _is_watchable(source):
+    if is_watchable(source):
         await loop.connect_read_pipe(lambda: inbox, os.fdopen(source, "rb", buffering=0))
         return
     go = threading.Event()
-    inbox.resume = go.set
+    inbox.read_on = go.set
     threading.Thread(target=_read_in_thread, args=(source, inbox, loop, go), daemon=True).start()
 
 
 def _read_in_thread(source: int, inbox: Inbox, loop: asyncio.AbstractEventLoop, go: threading.Event) -> None:
     """Read one chunk at a time; the loop says when it wants the next."""
     try:
-        while data := os.read(source, _CHUNK_BYTES):
+        while data := _read(source):
             go.clear()
             loop.call_soon_threadsafe(inbox.data_received, data)
             go.wait()
@@ -142,92 +171,9 @@ def _read_in_thread(source: int, inbox: Inbox, loop: asyncio.AbstractEventLoop, 
         return  # the loop is closed: the process is ending
 
 
-def _is_watchable(descriptor: int) -> bool:
-    if os.name == "nt":
-        return False
-    mode = os.fstat(descriptor).st_mode
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
-
-
-class Outbox(asyncio.BaseProtocol):
-    """Messages to the client: gathered during one turn of the loop, written at once."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, gone: asyncio.Event) -> None:
-        self._loop = loop
-        self._gone = gone
-        self._waiting: list[bytes] = []
-        self._transport: asyncio.WriteTransport | None = None
-        self._may_write = asyncio.Event()
-        self._may_write.set()
-        self._closed = loop.create_future()
-
-    def put(self, message: bytes) -> None:
-        """Queue one framed message."""
-        if not self._waiting:
-            self._loop.call_soon(self._flush)
-        self._waiting.append(message)
-
-    async def drained(self) -> None:
-        """Wait while the client does not read."""
-        await self._may_write.wait()
-
-    async def close(self) -> None:
-        """Write what is left, within a bound."""
-        self._flush()
-        if self._transport is not None:
-            self._transport.close()
-            await asyncio.wait([self._closed], timeout=bounds.STOP_S)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The loop writes for us."""
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
-        transport.set_write_buffer_limits(high=bounds.OUTBOX_BYTES)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        """The client has closed its end."""
-        self._may_write.set()
-        self._gone.set()
-        if not self._closed.done():
-            self._closed.set_result(None)
-
-    def pause_writing(self) -> None:
-        """The client does not read."""
-        self._may_write.clear()
-
-    def resume_writing(self) -> None:
-        """The client reads again."""
-        self._may_write.set()
-
-    def _flush(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        if waiting:
-            self._write(b"".join(waiting) if len(waiting) > 1 else waiting[0])
-
-    def _write(self, data: bytes) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
-
-
-class FileOutbox(Outbox):
-    """An outbox onto a file, a terminal or a device: writing there hardly ever waits."""
-
-    def __init__(self, sink: int, loop: asyncio.AbstractEventLoop, gone: asyncio.Event) -> None:
-        super().__init__(loop, gone)
-        self._sink = sink
-
-    def _write(self, data: bytes) -> None:
-        view = memoryview(data)
+def _read(source: int) -> bytes:
+    while True:
         try:
-            while view:
-                view = view[os.write(self._sink, view) :]
-        except OSError:
-            self._gone.set()
-
-
-async def _open_outbox(sink: int, loop: asyncio.AbstractEventLoop, gone: asyncio.Event) -> Outbox:
-    if not _is_watchable(sink):
-        return FileOutbox(sink, loop, gone)
-    outbox = Outbox(loop, gone)
-    await loop.connect_write_pipe(lambda: outbox, os.fdopen(sink, "wb", buffering=0))
-    return outbox
+            return os.read(source, _CHUNK_BYTES)
+        except BlockingIOError:  # whoever shares the terminal with us made it so
+            select.select([source], [], [])

@@ -1,0 +1,91 @@
+"""A server in a process of its own, pinned to a core, with its CPU time and memory in view. Linux only.
+
+The generator, this process, keeps to another core where there is one. CPU time is the
+kernel's clock of the whole process: every thread counts, those that have ended too.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+ROOT = Path(__file__).parents[1]
+_CLEAN_ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+_CORES = sorted(os.sched_getaffinity(0))
+_GENERATOR_CORE, _SERVER_CORE = _CORES[0], _CORES[-1]
+_EXIT_S = 5.0
+
+
+class BenchError(Exception):
+    """The benchmark cannot go on; the message says why."""
+
+
+def pin_generator() -> None:
+    """Keep this process to its core."""
+    os.sched_setaffinity(0, {_GENERATOR_CORE})
+
+
+class ServerProcess:
+    """A running server with pipes to its stdin and stdout, both raw descriptors."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        # A child starts on its parent's core; a function between fork and exec would cost the child CPU time.
+        os.sched_setaffinity(0, {_SERVER_CORE})
+        try:
+            self._process = subprocess.Popen(
+                command,
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                cwd=ROOT,
+                env=_CLEAN_ENVIRONMENT,
+            )
+        except OSError as error:
+            raise BenchError(f"cannot start {command[0]}: {error}") from error
+        finally:
+            pin_generator()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._pipes = (self._process.stdin, self._process.stdout)
+        self.input, self.output = (pipe.fileno() for pipe in self._pipes)
+
+    def __enter__(self) -> ServerProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pipes[0].close()
+        try:
+            self._process.wait(0 if error is not None else _EXIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._pipes[1].close()
+        self._errors.close()
+
+    def cpu_s(self) -> float:
+        """CPU time since its start, user and system."""
+        # Linux derives the id of a process's CPU clock from its pid: see clock_getcpuclockid(3).
+        return time.clock_gettime((~self._process.pid << 3) | 2)
+
+    def resident_mb(self) -> float:
+        """Memory that it holds now."""
+        for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+        raise self.complaint("it has ended")
+
+    def complaint(self, problem: str) -> BenchError:
+        """An error that also tells what the server said last."""
+        self._errors.seek(0)
+        last = self._errors.read().decode(errors="replace").strip().splitlines()[-5:]
+        return BenchError("\n".join([f"{' '.join(self._command)}: {problem}", *last]))

@@ -1,0 +1,94 @@
+"""What a suite measured, as a table for people and as JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import time
+from pathlib import Path
+
+from bench.figures import Bound, Goal, Measure, Round, Suite, median, ratios
+from bench.process import ROOT
+
+_RESULTS = ROOT / "bench" / "results"
+
+
+def table(suite: Suite, rounds: list[Round]) -> str:
+    """Medians of every target, our ratio to the peer with its spread, and the goals."""
+    rows = [["", *suite.targets, f"{suite.ours}/{suite.peer}", "least..most", "goal", ""]]
+    rows += [_row(suite, measure, rounds) for measure in suite.measures]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = [f"{suite.name}: medians of {len(rounds)} rounds", ""]
+    lines += [f"  {target}: {what}" for target, what in suite.targets.items()]
+    lines.append("")
+    for row in rows:
+        cells = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        lines.append("  ".join([row[0].ljust(widths[0]), *cells]).rstrip())
+    return "\n".join(lines)
+
+
+def is_met(suite: Suite, rounds: list[Round]) -> bool:
+    """Whether every goal of the suite is met."""
+    return all(_verdict(suite, measure, rounds) != "MISSED" for measure in suite.measures)
+
+
+def keep(suite: Suite, rounds: list[Round]) -> Path:
+    """Write every round to a file; its path, from the root of the checkout."""
+    _RESULTS.mkdir(exist_ok=True)
+    path = _RESULTS / f"{time.strftime('%Y%m%dT%H%M%S')}-{suite.name}.json"
+    record = {
+        "suite": suite.name,
+        "taken": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "python": platform.python_version(),
+        "machine": platform.platform(),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg(),
+        "targets": suite.targets,
+        "ratios": {measure.key: statistics.median(ratios(rounds, suite, measure.key)) for measure in suite.measures},
+        "rounds": rounds,
+    }
+    path.write_text(json.dumps(record, indent=2) + "\n")
+    return path.relative_to(ROOT)
+
+
+def _row(suite: Suite, measure: Measure, rounds: list[Round]) -> list[str]:
+    values = [_number(median(rounds, target, measure.key)) for target in suite.targets]
+    spread = ratios(rounds, suite, measure.key)
+    return [
+        f"{measure.title}, {measure.unit}".removesuffix(", "),
+        *values,
+        _ratio(statistics.median(spread)),
+        f"{_ratio(spread[0])}..{_ratio(spread[-1])}",
+        _goal(measure.goal, measure.unit),
+        _verdict(suite, measure, rounds),
+    ]
+
+
+def _verdict(suite: Suite, measure: Measure, rounds: list[Round]) -> str:
+    if measure.goal is None:
+        return ""
+    value = median(rounds, suite.ours, measure.key)
+    ratio = statistics.median(ratios(rounds, suite, measure.key))
+    return "ok" if measure.goal.is_met_by(value, ratio) else "MISSED"
+
+
+def _goal(goal: Goal | None, unit: str) -> str:
+    if goal is None:
+        return ""
+    if goal.bound is Bound.VALUE:
+        return f"≤ {_number(goal.limit)} {unit}"
+    return f"{'≤' if goal.bound is Bound.SHARE else '≥'} {_ratio(goal.limit)}"
+
+
+def _ratio(ratio: float) -> str:
+    """As people say it: 1/8 or 40x."""
+    if ratio >= 1:
+        return f"{ratio:.1f}x" if ratio < 10 else f"{ratio:.0f}x"
+    inverse = 1 / ratio
+    return f"1/{inverse:.1f}".removesuffix(".0") if inverse < 10 else f"1/{inverse:.0f}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}".removesuffix(".0")

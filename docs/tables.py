@@ -1,0 +1,106 @@
+"""The tables in these pages that the code itself decides: settings, errors, revisions.
+
+    python docs/tables.py       writes them anew, between their `<!-- table: name -->` marks
+
+`tests/docs/test_tables.py` compares, so that no page can fall behind.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hubbub import errors
+from hubbub.protocol.error_forms import FORMS
+from hubbub.protocol.revisions import LEGACY, MODERN, Revision
+from hubbub.settings import ServeSettings
+from hubbub.settings.fields import Setting, settings_of
+from hubbub.settings.sources import variables_of
+
+FOLDER = Path(__file__).parent
+_PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def settings() -> list[list[str]]:
+    """Every setting of `hubbub serve`."""
+    rows = [["flag", "`hubbub.toml`", "variable", "default", "what it is"]]
+    return rows + [_setting(setting) for setting in settings_of(ServeSettings)]
+
+
+def _setting(setting: Setting) -> list[str]:
+    flag = setting.flag if setting.flag == "TARGET" or setting.extra.get("switch") else f"{setting.flag} {setting.form}"
+    key = setting.key if setting.extra.get("in_file", True) else ""
+    variables = " ".join(map(_code, variables_of((), setting)))
+    return [_code(flag), _code(key), variables, _default(setting.default), setting.description]
+
+
+def _default(value: Any) -> str:
+    if value in (None, (), ""):
+        return ""
+    return _code(msgspec.json.encode(value).decode() if isinstance(value, bool) else str(value))
+
+
+def failures() -> list[list[str]]:
+    """The code and HTTP status of every kind of error."""
+    rows = [["error", "modern", "legacy", "plain", "HTTP status"]]
+    for kind, form in FORMS.items():
+        is_result = issubclass(kind, errors.ToolFailure)
+        mcp = ["`isError`"] * 2 if is_result else [str(form.modern), str(form.legacy)]
+        status = "200" if is_result else str(form.status)
+        rows.append([_code(kind.__name__), *mcp, str(form.plain), status])
+    return rows
+
+
+def revisions() -> list[list[str]]:
+    """What each revision can express."""
+    known = [*LEGACY.values(), *MODERN.values()]
+    rows = [["", *(revision.version for revision in known)]]
+    for title, has in _FEATURES.items():
+        rows.append([title, *(_answer(has(revision)) for revision in known)])
+    return rows
+
+
+_FEATURES: dict[str, Callable[[Revision], bool | str]] = {
+    "sessions": lambda revision: not revision.stateless,
+    "batches": lambda revision: revision.batches,
+    "tool annotations": lambda revision: revision.annotations,
+    "audio": lambda revision: revision.audio,
+    "message with progress": lambda revision: revision.progress_message,
+    "titles": lambda revision: revision.titles,
+    "structured results": lambda revision: {"none": False, "object": "objects", "any": "any JSON"}[revision.structured],
+    "resource links": lambda revision: revision.resource_links,
+    "elicitation": lambda revision: {"none": False, "form": "forms", "url": "forms, pages"}[revision.elicitation],
+    "icons": lambda revision: revision.icons,
+    "questions to the client": lambda revision: "as results" if revision.rounds else "as requests",
+    "caching hints": lambda revision: revision.caching,
+    "changes are heard": lambda revision: "on `subscriptions/listen`" if revision.listen else "by every session",
+}
+
+
+def _answer(value: bool | str) -> str:
+    return value if isinstance(value, str) else "yes" if value else ""
+
+
+def _code(text: str) -> str:
+    return f"`{text}`".replace("|", "\\|") if text else ""
+
+
+TABLES = {"settings": settings, "failures": failures, "revisions": revisions}
+
+
+def filled(page: str) -> str:
+    """The page with its tables as the code has them now."""
+    return _PLACE.sub(lambda match: match[1] + _markdown(TABLES[match[2]]()) + match[3], page)
+
+
+def _markdown(rows: list[list[str]]) -> str:
+    head, *body = rows
+    lines = [head, ["---"] * len(head), *body]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    for path in FOLDER.glob("*.md"):
+        path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")

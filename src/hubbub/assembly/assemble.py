@@ -1,0 +1,72 @@
+"""One server from the settings: the target, the packs, the profile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hubbub.assembly.checking import refuse_foreign_flags
+from hubbub.assembly.targets import load_target
+from hubbub.errors import SettingsError
+from hubbub.server.server import Server
+from hubbub.settings.read import read_settings
+from hubbub.settings.serve import ServeSettings
+from hubbub.settings.sources import PACKS, Sources
+
+if TYPE_CHECKING:
+    from hubbub.server.pack import Pack
+
+NO_SOURCES = Sources()
+
+
+def assemble(settings: ServeSettings, sources: Sources = NO_SOURCES) -> Server:
+    """Build the server that the settings describe; `sources` hold the settings of packs.
+
+    Raises:
+        SettingsError: a name or value is wrong.
+        PackUnavailable: a pack that was asked for cannot run.
+        TargetFailed: the target raised while it was loaded.
+    """
+    if settings.mcp_json is not None:
+        raise SettingsError("mcp_json: this version serves programs and packs, not yet the servers of an mcp.json")
+    if settings.target is None or settings.packs or settings.tool_profile is not None:
+        server = _combine(settings, sources)
+    else:
+        refuse_foreign_flags(sources, ())
+        server = load_target(settings.target)
+    if settings.tool_names == "safe":
+        server.tools.lists_safe_names = True
+    return server
+
+
+def _combine(settings: ServeSettings, sources: Sources) -> Server:
+    from hubbub import __version__
+    from hubbub.assembly.entries import choose_packs, find_packs  # A program on its own needs none of these.
+    from hubbub.assembly.installing import Installed, install_pack, use_profile
+
+    packs = choose_packs(settings.packs, find_packs()) if settings.packs or settings.target is None else []
+    refuse_foreign_flags(sources, packs)
+    parts: list[Installed] = []
+    if settings.target is None:
+        server = Server("hubbub", version=__version__)
+    else:
+        server = load_target(settings.target)
+        parts.append(Installed("target", tuple(server.tools.names()), dict(server.profiles)))
+    parts += [install_pack(server, pack, settings_for(pack, sources)) for pack in packs]
+    if settings.tool_profile is not None:
+        use_profile(server, settings.tool_profile, parts)
+    return server
+
+
+def settings_for(pack: Pack, sources: Sources) -> Any:
+    """What is set for a pack; None for one that has no settings.
+
+    Raises: SettingsError.
+    """
+    section = (PACKS, pack.name)
+    if pack.settings is not None:
+        return read_settings(pack.settings, sources, section)
+    file = sources.file
+    for key in file.table(section) if file is not None else ():
+        assert file is not None
+        raise SettingsError(f"{file.place((*section, key))} is not a setting; the pack {pack.name!r} has none")
+    return None

@@ -1,0 +1,65 @@
+"""What was given but belongs to nobody: variables, sections of the file, flags of packs not served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from hubbub.errors import HubbubError, SettingsError
+from hubbub.settings.fields import settings_of
+from hubbub.settings.nearest import nearest
+from hubbub.settings.read import known_variables, refuse_unknown_variables
+from hubbub.settings.serve import ServeSettings
+from hubbub.settings.sources import PACKS, PREFIX, Sources
+
+if TYPE_CHECKING:
+    from hubbub.assembly.entries import PackEntry
+    from hubbub.server.pack import Pack
+
+
+def check_sources(sources: Sources) -> None:
+    """Refuse variables and sections that belong neither to us nor to any installed pack.
+
+    Raises: SettingsError.
+    """
+    known = known_variables(ServeSettings)
+    strangers = [name for name in sources.environ if name.startswith(PREFIX) and name not in known]
+    sections = sources.file.table((PACKS,)) if sources.file is not None else {}
+    if not strangers and not sections:
+        return  # The usual case, which must not pay for finding packs.
+    from hubbub.assembly.entries import find_packs
+
+    packs = find_packs()
+    for name in sections:
+        if name not in packs:
+            assert sources.file is not None
+            raise SettingsError(f"{sources.file.place((PACKS, name))} is not an installed pack{nearest(name, packs)}")
+    unread: list[str] = []
+    for entry in packs.values():
+        try:
+            known |= _variables_of(entry)
+        except HubbubError:  # It cannot be loaded, so whatever has its name may be right.
+            unread += _prefixes_of(entry.name)
+    refuse_unknown_variables([name for name in strangers if not name.startswith(tuple(unread))], known)
+
+
+def refuse_foreign_flags(sources: Sources, packs: Iterable[Pack]) -> None:
+    """Refuse a flag of a pack that is not served, instead of ignoring it.
+
+    Raises: SettingsError.
+    """
+    kinds = [ServeSettings, *(pack.settings for pack in packs if pack.settings is not None)]
+    known = {setting.flag for kind in kinds for setting in settings_of(kind)}
+    for flag in sources.flags:
+        if flag not in known:
+            raise SettingsError(f"{flag} belongs to a pack that is not served here; name the pack with --pack as well")
+
+
+def _variables_of(entry: PackEntry) -> set[str]:
+    kind = entry.pack.settings
+    return set() if kind is None else known_variables(kind, (PACKS, entry.name))
+
+
+def _prefixes_of(pack: str) -> list[str]:
+    name = pack.replace("-", "_").upper()
+    return [f"{PREFIX}{name}_", f"{PREFIX}{PACKS.upper()}__{name}__"]

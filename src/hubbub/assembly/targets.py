@@ -1,0 +1,98 @@
+"""The user's program: loaded from a file or a module, and searched for its server."""
+# pathlib would cost milliseconds at every start of a stdio server.
+# ruff: noqa: PTH100, PTH109, PTH113, PTH119, PTH120
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from hubbub.errors import HubbubError, SettingsError, TargetFailed
+
+if TYPE_CHECKING:
+    from hubbub.server.server import Server
+
+
+def load_target(target: str) -> Server:
+    """The server in `file.py`, `file.py:name` or `module:name`.
+
+    Raises:
+        SettingsError: there is no such file, module or server.
+        TargetFailed: the program raised while it was loaded.
+    """
+    place, name = _parse(target)
+    module = _load_file(place) if place.endswith(".py") else _load_module(place)
+    return _find_server(module, place, name)
+
+
+def _parse(target: str) -> tuple[str, str | None]:
+    place, colon, name = target.rpartition(":")
+    if colon and name.isidentifier():
+        return place, name
+    if target.endswith(".py"):
+        return target, None
+    raise SettingsError(
+        f"{target!r} is neither file.py nor module:server; to serve a pack, write `hubbub serve --pack {target}`"
+    )
+
+
+def _load_file(path: str) -> ModuleType:
+    if not os.path.isfile(path):
+        raise SettingsError(f"there is no file {path!r} here ({os.getcwd()})")
+    path = os.path.abspath(path)
+    _search_first(os.path.dirname(path))  # What `python file.py` does: its neighbours can be imported.
+    # A name of its own, so that a file called json.py does not replace the library.
+    name = f"hubbub_target_{os.path.basename(path).removesuffix('.py')}"
+    loader = SourceFileLoader(name, path)
+    module = ModuleType(name)
+    module.__file__, module.__loader__, module.__spec__ = path, loader, ModuleSpec(name, loader, origin=path)
+    sys.modules[name] = module  # Type hints are resolved through it.
+    try:
+        loader.exec_module(module)
+    except HubbubError:
+        raise
+    except Exception as error:
+        raise TargetFailed(path, error) from error
+    return module
+
+
+def _load_module(name: str) -> ModuleType:
+    _search_first(os.getcwd())
+    try:
+        return import_module(name)
+    except HubbubError:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            raise SettingsError(f"there is no module {name!r} here or among the installed ones") from error
+        raise TargetFailed(name, error) from error
+    except Exception as error:
+        raise TargetFailed(name, error) from error
+
+
+def _search_first(folder: str) -> None:
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+
+
+def _find_server(module: ModuleType, place: str, name: str | None) -> Server:
+    from hubbub.server.server import Server
+
+    servers = {key: value for key, value in vars(module).items() if isinstance(value, Server)}
+    wanted = name if name is not None else "server"
+    if wanted in servers:
+        return servers[wanted]
+    if name is not None:
+        raise SettingsError(f"{place} has no server called {name!r}; it has: {', '.join(servers) or 'none'}")
+    different = {id(server): server for server in servers.values()}
+    if len(different) == 1:
+        return next(iter(different.values()))
+    if not servers:
+        raise SettingsError(
+            f"{place} holds no server; write at its top level: from hubbub import Server; server = Server('my-tools')"
+        )
+    raise SettingsError(f"{place} holds several servers; say which: {' or '.join(f'{place}:{key}' for key in servers)}")

@@ -1,0 +1,137 @@
+"""What `hubbub doctor` finds: Python, the libraries, the settings, the packs and their own checks."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import re
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from hubbub import __version__, bounds
+from hubbub.assembly.assemble import settings_for
+from hubbub.assembly.checking import check_sources
+from hubbub.assembly.entries import PackEntry, find_packs
+from hubbub.errors import HubbubError, SettingsError
+from hubbub.server.pack import Check
+from hubbub.settings import ServeSettings, Sources, gather, nearest, read_settings
+
+
+class PackDiagnosis(msgspec.Struct):
+    """A pack, and whether it runs."""
+
+    name: str
+    ok: bool
+    distribution: str
+    version: str
+    summary: str = ""
+    detail: str = ""
+    advice: str = ""
+    commands: list[str] = []
+    profiles: list[str] = []
+    checks: list[Check] = []
+
+
+class Diagnosis(msgspec.Struct):
+    """Everything that was found."""
+
+    ok: bool
+    version: str
+    checks: list[Check]
+    packs: list[PackDiagnosis]
+
+
+def diagnose(needed: Sequence[str] = ()) -> Diagnosis:
+    """Look at everything; `needed` packs must work for the whole to be well.
+
+    Raises:
+        SettingsError: there is no pack of that name.
+    """
+    entries = find_packs()
+    for name in needed:
+        if name not in entries:
+            raise SettingsError(f"there is no pack {name!r}{nearest(name, entries)}")
+    checks = [_check_python(), *_check_libraries()]
+    settings, sources = _check_settings()
+    checks.append(settings)
+    packs = asyncio.run(_diagnose_packs(list(entries.values()), sources))
+    ok = all(check.ok for check in checks) and all(_is_well(pack) for pack in packs if pack.name in needed)
+    return Diagnosis(ok, __version__, checks, packs)
+
+
+def _is_well(pack: PackDiagnosis) -> bool:
+    return pack.ok and all(check.ok for check in pack.checks)
+
+
+def _check_python() -> Check:
+    return Check("python", sys.version_info >= (3, 11), f"{platform.python_version()} at {sys.executable}")
+
+
+def _check_libraries() -> list[Check]:
+    """The libraries that Hubbub's own metadata asks for, without those that only some systems need."""
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    try:
+        required = [line for line in requires("hubbub") or [] if ";" not in line]
+    except PackageNotFoundError:
+        return [
+            Check("installation", False, "hubbub runs from a folder, so its packs are not found", "pip install -e .")
+        ]
+    checks = []
+    for line in required:
+        name = re.split(r"[^\w.-]", line, maxsplit=1)[0]
+        try:
+            checks.append(Check(name, True, version(name)))
+        except PackageNotFoundError:
+            checks.append(Check(name, False, "is not installed", f"pip install '{line}'"))
+    return checks
+
+
+def _check_settings() -> tuple[Check, Sources]:
+    try:
+        sources = gather({})
+        read_settings(ServeSettings, sources)
+        check_sources(sources)
+    except SettingsError as error:
+        return Check("settings", False, error.message, "mend it there, or remove it"), Sources()
+    return Check("settings", True, sources.file.path if sources.file is not None else "defaults and variables"), sources
+
+
+async def _diagnose_packs(entries: list[PackEntry], sources: Sources) -> list[PackDiagnosis]:
+    return [await _diagnose_pack(entry, sources) for entry in entries]
+
+
+async def _diagnose_pack(entry: PackEntry, sources: Sources) -> PackDiagnosis:
+    found = PackDiagnosis(entry.name, False, entry.distribution, entry.version)
+    try:
+        pack = entry.pack
+    except HubbubError as error:
+        found.detail = error.message
+        return found
+    found.summary, found.commands, found.profiles = pack.summary, sorted(pack.commands), list(pack.profiles)
+    missing = pack.missing()
+    if missing:
+        found.detail, found.advice = f"needs {', '.join(missing)}", pack.advice()
+        return found
+    try:
+        settings = settings_for(pack, sources)
+    except SettingsError as error:
+        found.detail, found.advice = error.message, "mend it there, or remove it"
+        return found
+    found.ok = True
+    found.checks = [await _run_check(check, settings) for check in pack.checks]
+    return found
+
+
+async def _run_check(check: Callable[[Any], Awaitable[Check]], settings: Any) -> Check:
+    name = getattr(check, "__name__", "check")
+    try:
+        async with asyncio.timeout(bounds.CHECK_S):
+            return await check(settings)
+    except TimeoutError:
+        return Check(name, False, f"did not finish within {bounds.CHECK_S:g} s")
+    except Exception as error:  # The pack's own code may raise anything; the other checks go on.
+        return Check(name, False, f"{type(error).__name__}: {error}")

@@ -1,0 +1,106 @@
+"""The commands of `hubbub`: ours, each imported when it is named, and those that packs bring."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final
+
+import click
+
+from hubbub import __version__
+from hubbub.assembly.entries import PackEntry, find_packs
+from hubbub.cli.failing import WRONG_USAGE, say
+from hubbub.errors import HubbubError
+from hubbub.settings import nearest
+
+COMMANDS: Final = {
+    "doctor": "hubbub.cli.doctor:command",
+    "key": "hubbub.cli.key:command",
+    "serve": "hubbub.cli.serve:command",
+}
+_HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}
+
+
+def run_command(arguments: list[str]) -> int:
+    """Run what the arguments name; return the exit code."""
+    try:
+        code = hubbub.main(arguments, prog_name="hubbub", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return WRONG_USAGE
+    except click.ClickException as error:
+        path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx is not None else "hubbub"
+        say(f"{error.format_message().rstrip('.')} (see `{path} --help`)")
+        return error.exit_code
+    except click.Abort:
+        return WRONG_USAGE
+    return int(code or 0)
+
+
+class Commands(click.Group):
+    """Finds commands by name, and looks at packs only for names that are not ours."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command there is."""
+        return [*sorted(COMMANDS), *sorted(_pack_commands())]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name."""
+        place = COMMANDS.get(cmd_name)
+        if place is not None:
+            command: click.Command = _load(place)
+            return command
+        found = _pack_commands().get(cmd_name)
+        return None if found is None else _as_click(cmd_name, *found)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """The command of these arguments; a wrong name is answered with the nearest."""
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            raise click.UsageError(f"there is no command {args[0]!r}{nearest(args[0], self.list_commands(ctx))}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Commands, context_settings=_HELP_NAMES, subcommand_metavar="COMMAND …")
+@click.version_option(__version__, prog_name="hubbub", message="%(prog)s %(version)s")
+def hubbub() -> None:
+    """Give AI agents tools through the Model Context Protocol.
+
+    \b
+    hubbub serve weather.py --transport stdio   serve the tools of a program
+    hubbub serve                                serve every pack that can run
+    hubbub doctor                               see what works here
+    """
+
+
+def _pack_commands() -> dict[str, tuple[PackEntry, str]]:
+    found: dict[str, tuple[PackEntry, str]] = {}
+    for entry in find_packs().values():
+        try:
+            commands = entry.pack.commands
+        except HubbubError:
+            continue  # `hubbub doctor` tells what is wrong with it.
+        for name, place in commands.items():
+            found.setdefault(name, (entry, place))
+    return found
+
+
+def _as_click(name: str, entry: PackEntry, place: str) -> click.Command:
+    """A command that hands its arguments on as they are; packs bring their own parser."""
+
+    @click.command(
+        name,
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+        short_help=f"A command of the pack {entry.name}.",
+    )
+    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+    def command(arguments: tuple[str, ...]) -> int:
+        entry.runnable()
+        return int(_load(place)(list(arguments)) or 0)
+
+    return command
+
+
+def _load(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)

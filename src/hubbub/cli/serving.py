@@ -1,0 +1,40 @@
+"""What `hubbub serve` does once its flags are known. Free of click, for a quick start."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping
+from typing import Any
+
+from hubbub.assembly.assemble import assemble
+from hubbub.assembly.checking import check_sources
+from hubbub.cli.failing import say
+from hubbub.observe import configure_logging
+from hubbub.security.redact import redact
+from hubbub.settings import ServeSettings, gather, read_settings
+
+
+def serve(flags: Mapping[str, Any]) -> int:
+    """Serve until the client goes away or a signal comes; return the exit code.
+
+    Raises:
+        HubbubError: something is wrong with what was given.
+    """
+    sources = gather(flags)
+    settings = read_settings(ServeSettings, sources)
+    check_sources(sources)
+    configure_logging(settings.log_level, settings.log_format, redact=redact)
+    server = assemble(settings, sources)
+    from hubbub.app import serve_http, serve_stdio
+
+    gc.freeze()  # What is loaded by now stays: no collection need look at it.
+    gc.enable()  # A quick start had turned it off.
+    if settings.transport == "stdio":
+        return serve_stdio(server, limit=settings.max_message_bytes)
+    return serve_http(server, settings, started=lambda url: _announce(url, server.info.name))
+
+
+def _announce(url: str, name: str) -> None:
+    """Where to point a client, for the person who started the server."""
+    say(f"{name} serves {url}/mcp")
+    say(f"  WebSocket {url.replace('http', 'ws', 1)}/mcp-ws · health {url}/health · Ctrl+C stops it")

@@ -1,0 +1,1 @@
+"""The only door out: whatever Hubbub asks of the network, it asks through here."""

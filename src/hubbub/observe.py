@@ -1,0 +1,219 @@
+"""What those who run Hubbub can see of it: log lines and metrics.
+
+Logs are one JSON object for each line on stderr, with a stable event name and ids
+rather than payloads; every text passes the function that masks secrets, which is
+given because this module knows nothing above it. Metrics are plain numbers counted
+on the event loop's thread; prometheus-client writes them, and is loaded by the first
+scrape. Traces are in `hubbub.server.tracing`.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TextIO
+
+import msgspec
+
+# -- logs ----------------------------------------------------------------------
+
+LEVELS: Final = ("debug", "info", "warning", "error", "critical")
+
+Redact = Callable[[str], str]
+
+_ORDINARY: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+_OURS: Final = "hubbub"
+
+
+def configure_logging(
+    level: str = "info",
+    format: Literal["json", "text"] = "json",
+    *,
+    redact: Redact = str,
+    stream: TextIO | None = None,
+) -> None:
+    """Send every log line of this process to stderr, from `level` on; of libraries only warnings.
+
+    Calling it again replaces what the last call set up.
+
+    Raises: ValueError, if there is no such level.
+    """
+    if level not in LEVELS:
+        raise ValueError(f"the log level is one of {', '.join(LEVELS)}, not {level!r}")
+    handler = _EdgeHandler(stream if stream is not None else sys.stderr)
+    handler.setFormatter(JsonFormatter(redact) if format == "json" else TextFormatter(redact))
+    root, number = logging.getLogger(), logging.getLevelNamesMapping()[level.upper()]
+    for old in [old for old in root.handlers if isinstance(old, _EdgeHandler)]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(max(number, logging.WARNING))
+    logging.getLogger(_OURS).setLevel(number)
+
+
+class _EdgeHandler(logging.StreamHandler[TextIO]):
+    """Ours, so that it can be told from those of others."""
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object: time, level, logger, event, then the fields given as `extra`."""
+
+    def __init__(self, redact: Redact) -> None:
+        super().__init__()
+        self._redact = redact
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, whatever the record holds."""
+        return msgspec.json.encode(self.fields(record), enc_hook=repr).decode()
+
+    def fields(self, record: logging.LogRecord) -> dict[str, Any]:
+        """The record as it is shown, without secrets."""
+        moment = datetime.fromtimestamp(record.created, UTC)
+        shown: dict[str, Any] = {
+            "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": self._redact(record.getMessage()),
+        }
+        for name, value in vars(record).items():
+            if name not in _ORDINARY:
+                shown[name if name not in shown else f"{name}_"] = self._shown(name, value)
+        if record.exc_info:
+            shown["error"] = self._redact(self.formatException(record.exc_info))
+        return shown
+
+    def _shown(self, name: str, value: Any) -> Any:
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        # A name that makes any value a secret is one that the function itself would act on.
+        probe = f"{name}=0"
+        if self._redact(probe) != probe:
+            return self._redact(probe).partition("=")[2]
+        return self._redact(value if isinstance(value, str) else repr(value))
+
+
+class TextFormatter(JsonFormatter):
+    """The same for people: `12:00:00.000 info hubbub.server started port=3000`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, and the traceback below it if there is one."""
+        shown = self.fields(record)
+        error = shown.pop("error", None)
+        head = [shown.pop("time")[11:23], shown.pop("level"), shown.pop("logger"), _one_line(shown.pop("event"))]
+        line = " ".join(head + [f"{name}={_one_line(str(value))}" for name, value in shown.items()])
+        return line if error is None else f"{line}\n{error}"
+
+
+def _one_line(text: str) -> str:
+    """The text without the means to look like another line."""
+    return text if text.isprintable() else ascii(text)[1:-1]
+
+
+# -- metrics -------------------------------------------------------------------
+
+CONTENT_TYPE: Final = "text/plain; version=1.0.0; charset=utf-8"
+OTHER: Final = "other"
+"""The label of everything that has none of its own: labels must not grow with what callers send."""
+ERAS: Final = ("modern", "legacy", "plain")
+OUTCOMES: Final = ("ok", "tool_error", "error", "cancelled")
+METHODS: Final = (
+    "completion/complete",
+    "initialize",
+    "logging/setLevel",
+    "ping",
+    "prompts/get",
+    "prompts/list",
+    "resources/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/templates/list",
+    "resources/unsubscribe",
+    "server/discover",
+    "subscriptions/listen",
+    "tools/call",
+    "tools/list",
+)
+ROUTES: Final = ("/", "/health", "/mcp", "/mcp/health", "/mcp/{view}", "/mcp-ws", "/messages", "/metrics", "/sse")
+BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class _Durations:
+    __slots__ = ("counts", "total_s")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BUCKETS_S) + 1)
+        self.total_s = 0.0
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """Counts as Prometheus wants them: each bucket holds those before it."""
+        names, seen, found = [*map(str, BUCKETS_S), "+Inf"], 0, []
+        for name, count in zip(names, self.counts, strict=True):
+            seen += count
+            found.append((name, float(seen)))
+        return found
+
+
+class Metrics:
+    """Counts calls and responses. For one thread, the event loop's; nothing here locks."""
+
+    def __init__(self, *, methods: Iterable[str] = METHODS, routes: Iterable[str] = ROUTES) -> None:
+        self._methods = frozenset(methods)
+        self._routes = frozenset(routes)
+        self._calls: dict[tuple[str, str, str], _Durations] = {}
+        self._responses: dict[tuple[str, int], int] = {}
+        self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
+        self._registry: Any = None
+
+    def call(self, method: str, era: str, outcome: str, seconds: float) -> None:
+        """Count one call that took so long."""
+        durations = self._calls.get((method, era, outcome))
+        if durations is None:
+            durations = self._series(method, era, outcome)
+        durations.counts[bisect_left(BUCKETS_S, seconds)] += 1
+        durations.total_s += seconds
+
+    def _series(self, method: str, era: str, outcome: str) -> _Durations:
+        labels = (
+            method if method in self._methods else OTHER,
+            era if era in ERAS else OTHER,
+            outcome if outcome in OUTCOMES else OTHER,
+        )
+        return self._calls.setdefault(labels, _Durations())
+
+    def response(self, route: str, status: int) -> None:
+        """Count one HTTP response; `route` is the pattern, not the path."""
+        labels = (route if route in self._routes else OTHER, status)
+        self._responses[labels] = self._responses.get(labels, 0) + 1
+
+    def gauge(self, name: str, description: str, read: Callable[[], float]) -> None:
+        """Show a number that somebody else keeps: sessions, streams. It is read at each scrape."""
+        self._gauges[name] = (description, read)
+
+    def render(self) -> bytes:
+        """Everything in the text format of Prometheus, for a response of `CONTENT_TYPE`."""
+        from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+
+        if self._registry is None:
+            self._registry = CollectorRegistry()
+            ProcessCollector(registry=self._registry)
+            self._registry.register(self)
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterator[Any]:
+        """The families, as prometheus-client asks collectors for them."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+        calls = HistogramMetricFamily(
+            "hubbub_call_duration_seconds", "Calls and how long they took.", labels=("method", "era", "outcome")
+        )
+        for labels, durations in self._calls.items():
+            calls.add_metric(labels, durations.cumulative(), durations.total_s)
+        yield calls
+        responses = CounterMetricFamily("hubbub_http_responses", "HTTP responses.", labels=("route", "status"))
+        for (route, status), count in self._responses.items():
+            responses.add_metric((route, str(status)), count)
+        yield responses
+        for name, (description, read) in self._gauges.items():
+            yield GaugeMetricFamily(f"hubbub_{name}", description, value=read())

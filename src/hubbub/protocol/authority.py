@@ -1,0 +1,205 @@
+"""Which hosts and which web origins a server answers to.
+
+A page of a stranger that talks a browser into calling a server on this machine
+gives itself away twice: by its `Origin`, and, when it made its own name point here
+(DNS rebinding), by its `Host`. This module reads both headers strictly and compares
+them with what is allowed. Nothing is mended: text that a browser would not send has
+no meaning here and is therefore allowed by no rule. The gate and CORS ask it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from hubbub import bounds
+from hubbub.errors import SettingsError
+
+ANY: Final = "*"
+LOOPBACK_NAME: Final = "localhost"
+
+_LABEL: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_AUTHORITY: Final = re.compile(
+    rf"(?:\[([0-9A-Fa-f:.]{{2,45}})\]|({_LABEL}(?:\.{_LABEL})*)\.?)(?::([0-9]{{1,5}}))?", re.ASCII
+)
+_ORIGIN: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,31})://([!-~]+)", re.ASCII)
+_OPAQUE_HOST: Final = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+_NAME_CHARACTERS: Final = 253
+
+
+class Authority(msgspec.Struct, frozen=True):
+    """A host in its one spelling, with the port if one was written."""
+
+    host: str
+    port: int | None = None
+    is_address: bool = False
+    """Whether the host is an address rather than a name. No rebinding can forge an address."""
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """A web origin in its one spelling; the port is always there for http and https."""
+
+    scheme: str
+    host: str
+    port: int | None = None
+
+
+def parse_authority(text: str) -> Authority | None:
+    """Read the value of a `Host` header; None if it is not one."""
+    found = _AUTHORITY.fullmatch(text)
+    if found is None:
+        return None
+    bracketed, name, digits = found.groups()
+    port = None if digits is None else int(digits)
+    if port is not None and not 0 < port < 65536:
+        return None
+    if bracketed is not None:
+        address = _address(bracketed)
+        return None if address is None or ":" not in bracketed else Authority(address, port, True)
+    if name.rpartition(".")[2].isdigit():  # a last label of digits is an IPv4 address or nothing
+        address = _address(name)
+        return None if address is None else Authority(address, port, True)
+    return Authority(name.lower(), port) if len(name) <= _NAME_CHARACTERS else None
+
+
+def parse_origin(text: str) -> Origin | None:
+    """Read the value of an `Origin` header; None if it is `null` or not an origin."""
+    found = _ORIGIN.fullmatch(text)
+    if found is None:
+        return None
+    scheme, rest = found[1].lower(), found[2]
+    default = _DEFAULT_PORTS.get(scheme)
+    if default is None:  # an extension or an editor's view; its host is an opaque id
+        return Origin(scheme, rest) if _OPAQUE_HOST.fullmatch(rest) else None
+    authority = parse_authority(rest)
+    return None if authority is None else Origin(scheme, authority.host, authority.port or default)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether this host, written bare, can only be this machine: the name localhost or a loopback address.
+
+    Other names are not looked up: who answers for them can change after the question.
+    """
+    host = host.removeprefix("[").removesuffix("]").removesuffix(".").lower()
+    if host == LOOPBACK_NAME:
+        return True
+    address = _address(host)
+    return address is not None and ipaddress.ip_address(address).is_loopback
+
+
+def _address(text: str) -> str | None:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.scope_id is not None:
+            return None
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+    return str(address)
+
+
+class Hosts:
+    """The hosts that a server answers to.
+
+    Always this machine's own: localhost and loopback addresses, on any port. Then
+    what is configured: `example.com` (any port), `example.com:8443`, `*.example.com`
+    (below it), `*`. With `addresses`, for a server that listens to the network, any
+    address too: only a name can be rebound.
+    """
+
+    def __init__(self, configured: Iterable[str] = (), *, addresses: bool = False) -> None:
+        self._any = False
+        self._addresses = addresses
+        self._exact: set[tuple[str, int | None]] = set()
+        self._suffixes: list[str] = []
+        self._seen: set[bytes] = set()
+        for text in configured:
+            self._configure(text.strip())
+
+    def _configure(self, text: str) -> None:
+        if text == ANY:
+            self._any = True
+            return
+        authority = parse_authority(text.removeprefix("*."))
+        if authority is None:
+            raise SettingsError(f"allowed_hosts: {text!r} is not a host; write example.com or example.com:8443")
+        if text.startswith("*."):
+            self._suffixes.append("." + authority.host)
+        else:
+            self._exact.add((authority.host, authority.port))
+
+    def allow(self, raw: bytes | None) -> bool:
+        """Whether a `Host` header is one of ours; a missing one is not."""
+        if raw is None:
+            return False
+        if raw in self._seen:
+            return True
+        if not self._allow(raw.decode("latin-1")):
+            return False
+        _remember(self._seen, raw)
+        return True
+
+    def _allow(self, text: str) -> bool:
+        authority = parse_authority(text)
+        if authority is None:
+            return False
+        host = authority.host
+        return (
+            self._any
+            or is_loopback(host)
+            or (self._addresses and authority.is_address)
+            or (host, None) in self._exact
+            or (host, authority.port) in self._exact
+            or any(host.endswith(suffix) for suffix in self._suffixes)
+        )
+
+
+class Origins:
+    """The web origins whose pages may call.
+
+    Those of this machine on any port, and what is configured: `https://example.com`,
+    `vscode-webview://id`, or `*` for every page there is.
+    """
+
+    def __init__(self, configured: Iterable[str] = ()) -> None:
+        self.any = False
+        self._exact: set[Origin] = set()
+        self._seen: set[bytes] = set()
+        for text in map(str.strip, configured):
+            if text == ANY:
+                self.any = True
+                continue
+            origin = parse_origin(text.removesuffix("/"))
+            if origin is None:
+                raise SettingsError(f"allowed_origins: {text!r} is not an origin; write https://example.com")
+            self._exact.add(origin)
+
+    def allow(self, raw: bytes) -> bool:
+        """Whether an `Origin` header is allowed. `null`, which any page can have, never is."""
+        if raw in self._seen:
+            return True
+        if not self._allow(raw.decode("latin-1")):
+            return False
+        _remember(self._seen, raw)
+        return True
+
+    def _allow(self, text: str) -> bool:
+        origin = parse_origin(text)
+        if origin is None:
+            return False
+        is_local_page = origin.scheme in _DEFAULT_PORTS and is_loopback(origin.host)
+        return self.any or is_local_page or origin in self._exact
+
+
+def _remember(seen: set[bytes], raw: bytes) -> None:
+    """Keep an allowed value, so that it is read only once; strangers' values are not kept."""
+    if len(seen) >= bounds.EDGE_NAMES:
+        seen.clear()
+    seen.add(raw)

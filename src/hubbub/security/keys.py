@@ -1,0 +1,225 @@
+"""API keys: callers known by the header `X-API-Key`.
+
+A key is `hb_<id>_<secret>`. The file keeps one `[[key]]` table for each, with its
+name, the hash of the key, scopes and an optional expiry; the key itself is shown
+once and kept nowhere. Keys also come as bearer tokens, because many clients can
+send no other header. The file is read again when it changes, so that taking a key
+out of it shuts its owner out without a restart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import os
+import re
+import secrets
+import time
+import tomllib
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from hubbub import bounds
+from hubbub.errors import SettingsError
+from hubbub.protocol.http_headers import Headers
+from hubbub.protocol.model import Principal
+from hubbub.protocol.refusal import Refusal
+from hubbub.security.gate import unauthorized
+
+PREFIX: Final = "hb_"
+PRINCIPAL_PREFIX: Final = "key:"
+"""Callers known by a key are `key:<name>`, so that no token can be issued in the name of one."""
+
+_SECRET_BYTES: Final = 24
+_BEARER: Final = b"bearer "
+_KEY: Final = re.compile(r"hb_([0-9a-f]{8})_[0-9a-f]{48}", re.ASCII)
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}", re.ASCII)
+_SCOPE: Final = re.compile(r"[!#-\[\]-~]{1,128}", re.ASCII)
+_HASH: Final = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
+_REFUSED: Final = "This API key is not known here, or no longer; ask whoever runs this server for a new one"
+
+logger = logging.getLogger("hubbub.security")
+
+
+class KeyRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What the file keeps of one key."""
+
+    id: str
+    name: str
+    hash: str
+    scopes: tuple[str, ...] = ()
+    expires: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"the name {self.name!r} must be letters, digits and . _ @ -, at most 64")
+        if not re.fullmatch(r"[0-9a-f]{8}", self.id) or not _HASH.fullmatch(self.hash):
+            raise ValueError(f"id or hash of {self.name!r} is damaged")
+        for scope in self.scopes:
+            if not _SCOPE.fullmatch(scope):
+                raise ValueError(f"the scope {scope!r} of {self.name!r} must be visible characters without quotes")
+
+    @property
+    def expires_at(self) -> float:
+        """When it ends, in seconds since 1970; a time without a zone is UTC."""
+        moment = self.expires
+        if moment is None:
+            return float("inf")
+        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def digest(key: str) -> str:
+    """The form in which a key is kept.
+
+    One pass of SHA-256 is enough here: the secret is 192 random bits, not a password
+    that could be guessed, so a slow hash would cost every request and protect nothing.
+    """
+    return "sha256:" + hashlib.sha256(key.encode()).hexdigest()
+
+
+def generate_key(name: str, *, scopes: Iterable[str] = (), expires: datetime | None = None) -> tuple[str, KeyRecord]:
+    """A new key, to be shown once, and the record to keep.
+
+    Raises: SettingsError, if the name or a scope cannot be kept.
+    """
+    identifier = secrets.token_hex(4)
+    key = f"{PREFIX}{identifier}_{secrets.token_hex(_SECRET_BYTES)}"
+    try:
+        return key, KeyRecord(id=identifier, name=name, hash=digest(key), scopes=tuple(scopes), expires=expires)
+    except ValueError as error:
+        raise SettingsError(f"API key: {error}") from None
+
+
+def append_record(path: Path, record: KeyRecord) -> None:
+    """Add a key to a file, which is made for its owner alone if it is not there.
+
+    Raises: SettingsError, if the file is damaged or has a key of that name.
+    """
+    if path.exists() and any(other.name == record.name for other in read_records(path)):
+        raise SettingsError(f"{path}: there is a key named {record.name!r}; take it out first or choose another name")
+    lines = ["[[key]]", f'id = "{record.id}"', f'name = "{record.name}"', f'hash = "{record.hash}"']
+    if record.scopes:
+        lines.append("scopes = [" + ", ".join(f'"{scope}"' for scope in record.scopes) + "]")
+    if record.expires is not None:
+        lines.append(f"expires = {record.expires.isoformat()}")
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    with os.fdopen(descriptor, "a", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n\n")
+
+
+class _KeyFile(msgspec.Struct, forbid_unknown_fields=True):
+    key: list[KeyRecord] = []
+
+
+def read_records(path: Path) -> list[KeyRecord]:
+    """The keys of a file.
+
+    Raises: SettingsError, which names the file and what is wrong with it.
+    """
+    try:
+        with path.open("rb") as file:
+            if os.name == "posix" and os.fstat(file.fileno()).st_mode & 0o002:
+                raise SettingsError(f"{path}: everybody on this machine can write it; chmod o-w it first")
+            text = file.read(bounds.KEY_FILE_BYTES + 1)
+        if len(text) > bounds.KEY_FILE_BYTES:
+            raise SettingsError(f"{path}: larger than {bounds.KEY_FILE_BYTES} bytes")
+        records = msgspec.convert(tomllib.loads(text.decode()), _KeyFile).key
+    except (OSError, ValueError, msgspec.ValidationError) as error:
+        raise SettingsError(f"{path}: {error}") from None
+    if len({record.id for record in records}) != len(records):
+        raise SettingsError(f"{path}: two keys have the same id")
+    if len({record.name for record in records}) != len(records):
+        raise SettingsError(f"{path}: two keys have the same name")
+    return records
+
+
+class _Known(msgspec.Struct, frozen=True):
+    digest: bytes
+    expires_at: float
+    principal: Principal
+
+
+class ApiKeys:
+    """The authenticator that knows callers by the keys of a file.
+
+    Raises: SettingsError, if the file cannot be read at the start.
+    """
+
+    def __init__(
+        self, path: Path, *, clock: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._path = path
+        self._clock = clock
+        self._monotonic = monotonic
+        self._stamp = _stamp(path)
+        self._known = _index(read_records(path))
+        self._check_at = monotonic() + bounds.KEY_FILE_CHECK_S
+
+    async def __call__(self, headers: Headers) -> Principal | Refusal | None:
+        """Who sent this key."""
+        sent = headers.raw(b"x-api-key")
+        if sent is None:
+            bearer = headers.raw(b"authorization")
+            if bearer is None or bearer[:7].lower() != _BEARER:
+                return None
+            sent = bearer[7:].strip()
+            if not sent.startswith(PREFIX.encode()):
+                return None  # a token of another kind
+        return self.identify(sent) or unauthorized(_REFUSED)
+
+    def identify(self, sent: bytes) -> Principal | None:
+        """Whose key this is."""
+        if self._monotonic() >= self._check_at:
+            self._refresh()
+        if len(sent) > bounds.CREDENTIAL_BYTES:
+            return None
+        shape = _KEY.fullmatch(sent.decode("latin-1"))
+        if shape is None:
+            return None
+        known = self._known.get(shape[1])
+        # The id is no secret; the hash is compared in constant time, whatever is known.
+        wanted = known.digest if known is not None else bytes(32)
+        same = hmac.compare_digest(hashlib.sha256(sent).digest(), wanted)
+        if not same or known is None or known.expires_at <= self._clock():
+            return None
+        return known.principal
+
+    def _refresh(self) -> None:
+        self._check_at = self._monotonic() + bounds.KEY_FILE_CHECK_S
+        stamp = _stamp(self._path)
+        if stamp == self._stamp:
+            return
+        if stamp is None:
+            logger.error("key_file_gone", extra={"path": str(self._path)})
+            self._known, self._stamp = {}, None
+            return
+        try:
+            self._known = _index(read_records(self._path))
+            self._stamp = stamp
+        except SettingsError as error:
+            # A slip of the pen must not shut everybody out.
+            logger.error("keys_not_read", extra={"reason": error.message})
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _index(records: Iterable[KeyRecord]) -> dict[str, _Known]:
+    return {
+        record.id: _Known(
+            bytes.fromhex(record.hash.removeprefix("sha256:")),
+            record.expires_at,
+            Principal(PRINCIPAL_PREFIX + record.name, frozenset(record.scopes)),
+        )
+        for record in records
+    }

@@ -1,0 +1,1 @@
+"""The HTTP endpoint: three dialects behind one address, told apart by the era ladder."""

@@ -1,0 +1,121 @@
+"""The way back of one HTTP call: nothing, until the handler has something to say first.
+
+The answer is one piece of JSON if the handler only answers. The first notification or
+question before that turns it into a stream. In the legacy era the stream belongs to a session,
+so its events are numbered and kept, and the call outlives its connection.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from hubbub.errors import ConnectionClosed, MissingCapability
+from hubbub.ports import HttpExchange
+from hubbub.protocol.http_headers import HeaderList
+from hubbub.protocol.jsonrpc import encode_notification
+from hubbub.protocol.model import Call, Note, Reply
+from hubbub.protocol.revisions import Revision
+from hubbub.protocol.sse import encode_event
+from hubbub.server.http.sessions import Session
+from hubbub.server.http.streams import Stream
+
+EVENT_STREAM = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform"))
+ResponseMode = Literal["auto", "json", "sse"]
+
+
+class CallStream:
+    """Where the answer to one HTTP call goes, and what comes before it."""
+
+    __slots__ = ("_exchange", "_headers", "_is_open", "_is_released", "_mode", "_revision", "_session", "_stream")
+
+    def __init__(
+        self,
+        exchange: HttpExchange,
+        revision: Revision,
+        mode: ResponseMode,
+        session: Session | None = None,
+        headers: HeaderList = (),
+    ) -> None:
+        self._exchange = exchange
+        self._revision = revision
+        self._mode = mode
+        self._session = session
+        self._headers = headers
+        self._stream: Stream | None = None
+        self._is_open = False
+        self._is_released = False
+
+    async def notify(self, note: Note) -> None:
+        """Stream a notification; a caller that takes only JSON does not get any."""
+        if self._mode != "json":
+            await self._event(encode_notification(note.method, note.params))
+
+    async def request(self, call: Call) -> Reply:
+        """Ask the caller, on this call's own stream."""
+        if self._session is None or self._mode == "json":
+            raise MissingCapability({"text/event-stream": {}})
+        return await self._session.questions.ask(call, self._event)
+
+    async def answer(self, status: int, response: bytes) -> None:
+        """Send the answer and end."""
+        if self._is_open:
+            await self._event(response)
+            await self._end()
+        elif self._mode == "sse" and status == 200:
+            await self._exchange.reply(200, self._whole_stream(response), (*self._headers, *EVENT_STREAM))
+        else:
+            await self._exchange.reply(status, response, self._headers)
+
+    async def abandon(self) -> None:
+        """End without an answer: the call was cancelled."""
+        if self._mode == "json":
+            await self._exchange.reply(202)
+            return
+        if not self._is_open:
+            await self._open()
+        await self._end()
+
+    async def release(self) -> None:
+        """End the open stream now; a legacy caller comes back for the rest with `Last-Event-ID`."""
+        if self._session is None or self._mode == "json":
+            return
+        if not self._is_open:
+            await self._open()
+        self._is_released = True
+        await self._exchange.end()
+
+    async def _event(self, message: bytes) -> None:
+        if not self._is_open:
+            await self._open()
+        event = encode_event(message, event="message") if self._stream is None else self._stream.append(message)
+        if self._is_released:
+            return
+        try:
+            await self._exchange.write(event)
+        except ConnectionClosed:
+            if self._session is None:
+                raise
+            self._is_released = True  # the events wait for the caller to come back
+
+    def _whole_stream(self, response: bytes) -> bytes:
+        """A stream that holds only the answer, in one piece."""
+        if self._session is None:
+            return encode_event(response, event="message")
+        stream = self._session.open_stream()
+        start = stream.prime() if self._revision.resumes_streams else b""
+        event = stream.append(response)
+        stream.finish()
+        return start + event
+
+    async def _open(self) -> None:
+        if self._session is not None:
+            self._stream = self._session.open_stream()
+        self._is_open = True
+        await self._exchange.start_stream(self._headers)
+        if self._stream is not None and self._revision.resumes_streams:
+            await self._exchange.write(self._stream.prime())
+
+    async def _end(self) -> None:
+        if self._stream is not None:
+            self._stream.finish()
+        await self._exchange.end()

@@ -1,0 +1,78 @@
+"""Plain JSON-RPC over HTTP: a pasted curl is served at once, without a handshake."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hubbub.ports import HttpExchange
+from hubbub.protocol.http_headers import HeaderList
+from hubbub.protocol.jsonrpc import encode_notification
+from hubbub.protocol.model import Caller, Note, Principal
+from hubbub.protocol.revisions import PLAIN
+from hubbub.server.answer import answer
+from hubbub.server.audience import RESOURCE_UPDATED
+from hubbub.server.http.call_stream import CallStream
+from hubbub.server.http.cookies import Cookies, read_cookie, set_cookie
+from hubbub.server.http.incoming import Incoming
+from hubbub.server.http.streams import Stream
+from hubbub.server.server import Server
+
+
+class Plain:
+    """Serves callers that speak no MCP."""
+
+    def __init__(self, server: Server, cookies: Cookies) -> None:
+        self._server = server
+        self._cookies = cookies
+
+    def caller(self, exchange: HttpExchange, principal: Principal) -> tuple[Caller, HeaderList]:
+        """Who calls, by cookie; with the header that sets a fresh one if there was none of ours."""
+        value = read_cookie(exchange.headers.get(b"cookie"))
+        if value is not None and self._cookies.knows(value):
+            return Caller(revision=PLAIN, principal=principal, scope=value), ()
+        value = self._cookies.issue()
+        return Caller(revision=PLAIN, principal=principal, scope=value), (set_cookie(value, exchange.scheme),)
+
+    async def call(self, incoming: Incoming) -> None:
+        """Answer one call; a caller that leaves cancels it."""
+        exchange = incoming.exchange
+        caller, headers = self.caller(exchange, incoming.principal)
+        exchange.watch(cancel=True)
+        try:
+            response = await self.answer_alone(incoming, caller)
+        except asyncio.CancelledError:
+            if exchange.has_left:
+                return
+            raise
+        finally:
+            exchange.unwatch()
+        await exchange.reply(200, response, headers)
+
+    async def answer_alone(self, incoming: Incoming, caller: Caller) -> bytes:
+        """The answer to a call that nothing can be streamed for."""
+        back = CallStream(incoming.exchange, caller.revision, "json")
+        response, _ = await answer(self._server.peer, incoming.call(caller, back), self._server.identity)
+        return response
+
+    async def listen(self, exchange: HttpExchange, principal: Principal, stream: Stream) -> None:
+        """Stream every change to a caller that only listens."""
+        _, headers = self.caller(exchange, principal)
+        listener = _PlainListener(stream)
+        self._server.audience.add(listener)
+        try:
+            await exchange.start_stream(headers)
+            await stream.pump(exchange, 0)
+        finally:
+            self._server.audience.remove(listener)
+
+
+class _PlainListener:
+    """Puts every change of a list on a stream; plain callers subscribe to no resources."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def hear(self, note: Note) -> None:
+        """Append a change."""
+        if note.method != RESOURCE_UPDATED:
+            self._stream.append(encode_notification(note.method, note.params))

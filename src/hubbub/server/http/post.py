@@ -1,0 +1,171 @@
+"""`POST /mcp`: one message, or a batch, in whichever dialect it speaks.
+
+Reads it, lets the era ladder decide whose rules apply, and hands it to those. Every
+refusal before that is answered here, in the era that the message claims to be of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+from msgspec import UNSET
+
+from hubbub.errors import HubbubError, InvalidRequest, MessageError
+from hubbub.ports import HttpExchange
+from hubbub.protocol.error_forms import error_object, http_status
+from hubbub.protocol.http_headers import HeaderList
+from hubbub.protocol.jsonrpc import (
+    NULL,
+    Envelope,
+    decode_envelope,
+    encode_batch,
+    encode_error,
+    salvage_id,
+)
+from hubbub.protocol.ladder import Facts, claims_modern, climb
+from hubbub.protocol.model import Caller, Principal
+from hubbub.protocol.params import EMPTY, decode_params
+from hubbub.protocol.revisions import NEWEST_LEGACY, NEWEST_MODERN, Revision
+from hubbub.server.connection import check_id, decode_item
+from hubbub.server.http.incoming import Incoming
+from hubbub.server.http.legacy import Legacy
+from hubbub.server.http.modern import Modern
+from hubbub.server.http.plain import Plain
+from hubbub.server.http.sessions import Session
+
+VERSION_HEADER = b"mcp-protocol-version"
+_NO_BATCHES = "Batches are not part of this protocol revision; send one message at a time"
+
+
+class Post:
+    """Reads what is posted and knows who serves it."""
+
+    def __init__(self, modern: Modern, legacy: Legacy, plain: Plain, *, plain_allowed: bool = True) -> None:
+        self._modern = modern
+        self._legacy = legacy
+        self._plain = plain
+        self._plain_allowed = plain_allowed
+
+    async def __call__(self, exchange: HttpExchange, principal: Principal) -> None:
+        """Serve one POST."""
+        if not _is_json(exchange.headers.get(b"content-type")):
+            wrong = InvalidRequest("Send JSON, with the header `Content-Type: application/json`")
+            await _refuse(exchange, wrong, NEWEST_LEGACY, status=415)
+            return
+        data = await exchange.body()
+        try:
+            message = decode_envelope(data)
+        except MessageError as error:
+            await _refuse(exchange, error, NEWEST_LEGACY, salvage_id(data))
+            return
+        session, names_session = self._legacy.session_of(exchange.headers, principal)
+        facts = Facts(
+            version_header=exchange.headers.get(VERSION_HEADER),
+            session=None if session is None else session.caller.revision,
+            names_session=names_session,
+            over_http=True,
+            plain_allowed=self._plain_allowed,
+        )
+        if not isinstance(message, Envelope):
+            await self._batch(exchange, principal, message, session, facts)
+            return
+        incoming = _incoming(exchange, principal, message, session)
+        facts.method, facts.meta = incoming.method, incoming.meta
+        try:
+            revision = self._climb(incoming, facts)
+        except HubbubError as error:
+            spoken = NEWEST_MODERN if claims_modern(facts) else NEWEST_LEGACY
+            identifier = NULL if message.id is UNSET else message.id
+            await _refuse(exchange, error, spoken, identifier)
+            return
+        await self._serve(incoming, revision)
+
+    def _climb(self, incoming: Incoming, facts: Facts) -> Revision:
+        if incoming.is_request:
+            revision = climb(facts)
+            check_id(incoming.id, is_mcp=revision.is_mcp or incoming.method == "initialize")
+            return revision
+        # Notifications and answers need no envelope of their own: 202 is all they get.
+        if claims_modern(facts):
+            return NEWEST_MODERN
+        return climb(facts)
+
+    async def _serve(self, incoming: Incoming, revision: Revision) -> None:
+        if not incoming.is_request:
+            if incoming.session is not None:
+                self._legacy.take(incoming)
+            await incoming.exchange.reply(202)
+        elif revision.stateless:
+            await self._modern.call(incoming, revision)
+        elif incoming.method == "initialize":
+            await self._legacy.initialize(incoming)
+        elif incoming.session is not None:
+            await self._legacy.call(incoming)
+        else:
+            await self._plain.call(incoming)
+
+    async def _batch(
+        self,
+        exchange: HttpExchange,
+        principal: Principal,
+        items: list[bytes],
+        session: Session | None,
+        facts: Facts,
+    ) -> None:
+        try:
+            if claims_modern(facts) or not climb(facts).batches:
+                raise InvalidRequest(_NO_BATCHES)
+        except HubbubError as error:
+            await _refuse(exchange, error, NEWEST_LEGACY)
+            return
+        caller, headers = self._plain.caller(exchange, principal) if session is None else (session.caller, ())
+        exchange.watch(cancel=session is None)
+        try:
+            answers = await asyncio.gather(*(self._batch_item(exchange, item, caller, session) for item in items))
+        except asyncio.CancelledError:
+            if exchange.has_left:
+                return
+            raise
+        finally:
+            exchange.unwatch()
+        given = [one for one in answers if one]
+        await exchange.reply(200 if given else 202, encode_batch(given) if given else b"", headers)
+
+    async def _batch_item(self, exchange: HttpExchange, item: bytes, caller: Caller, session: Session | None) -> bytes:
+        try:
+            message = decode_item(item)
+        except MessageError as error:
+            return encode_error(salvage_id(item), error_object(error, caller.revision))
+        incoming = _incoming(exchange, caller.principal, message, session)
+        if not incoming.is_request:
+            if session is not None:
+                self._legacy.take(incoming)
+            return b""
+        if incoming.meta.version is not UNSET:
+            return encode_error(incoming.id, error_object(InvalidRequest(_NO_BATCHES), NEWEST_MODERN))
+        return await self._plain.answer_alone(incoming, caller)
+
+
+def _incoming(exchange: HttpExchange, principal: Principal, message: Envelope, session: Session | None) -> Incoming:
+    method = "" if message.method is UNSET else message.method
+    raw = EMPTY if message.params is UNSET else message.params
+    params, meta = decode_params(method, raw)
+    return Incoming(exchange, principal, message, method, raw, params, meta, session)
+
+
+async def _refuse(
+    exchange: HttpExchange,
+    error: HubbubError,
+    revision: Revision,
+    identifier: msgspec.Raw = NULL,
+    *,
+    status: int | None = None,
+    headers: HeaderList = (),
+) -> None:
+    body = encode_error(identifier, error_object(error, revision))
+    await exchange.reply(http_status(error) if status is None else status, body, headers)
+
+
+def _is_json(content_type: str | None) -> bool:
+    return content_type is not None and content_type.split(";")[0].strip().lower() == "application/json"

@@ -1,0 +1,40 @@
+"""Counts every call of a peer by method, era and outcome, with how long it took."""
+
+from __future__ import annotations
+
+import asyncio
+from time import perf_counter
+
+from hubbub.errors import ToolFailure
+from hubbub.observe import Metrics
+from hubbub.ports import Peer
+from hubbub.protocol.model import Call, Note, Reply
+from hubbub.protocol.wire import ToolReply
+
+
+class Measured:
+    """The same peer, with each call counted."""
+
+    def __init__(self, peer: Peer, metrics: Metrics) -> None:
+        self._peer = peer
+        self._metrics = metrics
+
+    async def request(self, call: Call) -> Reply:
+        """Answer and count."""
+        started, outcome = perf_counter(), "error"
+        try:
+            reply = await self._peer.request(call)
+            outcome = "tool_error" if isinstance(reply, ToolReply) and reply.is_error is True else "ok"
+            return reply
+        except ToolFailure:
+            outcome = "tool_error"
+            raise
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+            raise
+        finally:
+            self._metrics.call(call.method, call.caller.revision.era, outcome, perf_counter() - started)
+
+    async def notify(self, note: Note) -> None:
+        """Pass it on."""
+        await self._peer.notify(note)

@@ -1,0 +1,39 @@
+"""A secret that does not show itself in logs, tracebacks, JSON or pickles."""
+
+from typing import Final, NoReturn
+
+_HIDDEN: Final = "********"
+
+
+class Secret:
+    """Text that only `reveal` gives away."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The text itself; keep it in as few places as possible."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"Secret({_HIDDEN})"
+
+    def __str__(self) -> str:
+        return _HIDDEN
+
+    def __format__(self, form: str) -> str:
+        return format(_HIDDEN, form)
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._text))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Secret is not copied or pickled; pass the object itself")

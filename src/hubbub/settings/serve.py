@@ -1,0 +1,129 @@
+"""What can be set about `hubbub serve`. Each field says here, and only here, what it means."""
+
+from typing import Annotated, Final, Literal, TypeAlias
+
+import msgspec
+
+from hubbub import bounds
+from hubbub.settings.fields import setting
+
+LAST_PORT: Final = 65535
+HostAndPort: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^.*:[0-9]{1,5}$")]
+
+
+class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How one server process runs."""
+
+    target: Annotated[
+        str | None,
+        setting("What to serve: file.py, module:server, or nothing for every pack that can run.", flag="TARGET"),
+    ] = None
+    transport: Annotated[Literal["http", "stdio"], setting("How clients reach the server.", flag="--transport")] = (
+        "http"
+    )
+    host: Annotated[str, setting("Address to listen on.", flag="--host", form="HOST", min_length=1)] = "127.0.0.1"
+    port: Annotated[int, setting("Port to listen on; 0 takes a free one.", flag="--port", ge=0, le=LAST_PORT)] = 3000
+    http_addr: Annotated[
+        HostAndPort | None, setting("Both in one; wins over the two.", flag="--http-addr", form="HOST:PORT")
+    ] = None
+    packs: Annotated[tuple[str, ...], setting("A pack to serve; may be repeated.", flag="--pack", form="NAME")] = (
+        msgspec.field(default=(), name="pack")
+    )
+    tool_profile: Annotated[
+        str | None,
+        setting(
+            "Show only the tools of this profile, in packs that have profiles.",
+            flag="--tool-profile",
+            env="VDON_MCP_TOOL_PROFILE",
+            form="NAME",
+        ),
+    ] = None
+    response: Annotated[Literal["auto", "json", "sse"], setting("How HTTP answers are sent.", flag="--response")] = (
+        "auto"
+    )
+    config: Annotated[
+        str | None,
+        setting(
+            "The settings file; otherwise hubbub.toml in this folder, if any.",
+            flag="--config",
+            form="FILE",
+            in_file=False,
+        ),
+    ] = None
+    mcp_json: Annotated[
+        str | None,
+        setting(
+            "A client's mcp.json whose servers are served too (not yet in this version).",
+            flag="--mcp-json",
+            form="FILE",
+        ),
+    ] = None
+    insecure: Annotated[
+        bool, setting("Allow an address that others can reach without authentication.", flag="--insecure", switch=True)
+    ] = False
+    allowed_hosts: Annotated[
+        tuple[str, ...],
+        setting("A name under which this server is reached, beside localhost.", flag="--allowed-host", form="HOST"),
+    ] = ()
+    allowed_origins: Annotated[
+        tuple[str, ...],
+        setting("An origin whose pages may call, beside those of this machine.", flag="--allowed-origin", form="URL"),
+    ] = ()
+    key_file: Annotated[
+        str | None, setting("API keys of those who may call (see `hubbub key`).", flag="--key-file", form="FILE")
+    ] = None
+    jwt_keys: Annotated[
+        str | None,
+        setting(
+            "Public keys of accepted tokens: a PEM, JWK or JWKS file, or the address of a JWKS.", flag="--jwt-keys"
+        ),
+    ] = None
+    jwt_issuer: Annotated[str, setting("Who must have issued a token.", flag="--jwt-issuer", form="URL")] = ""
+    jwt_audience: Annotated[
+        tuple[str, ...], setting("For whom a token must have been issued.", flag="--jwt-audience", form="NAME")
+    ] = ()
+    limits: Annotated[
+        tuple[str, ...],
+        setting(
+            "How often one caller may call: mcp=100/minute; or off. Unless set, off on loopback, and "
+            "mcp=100/minute and health=1000/minute elsewhere.",
+            flag="--limit",
+            form="ROUTE=N/UNIT",
+        ),
+    ] = ()
+    max_sessions: Annotated[int, setting("Legacy sessions kept at once.", flag="--max-sessions", ge=1)] = (
+        bounds.SESSIONS
+    )
+    session_idle_s: Annotated[
+        float, setting("How long an unused legacy session is kept.", flag="--session-idle-s", gt=0)
+    ] = bounds.SESSION_IDLE_S
+    max_streams: Annotated[int, setting("Streams held open at once.", flag="--max-streams", ge=1)] = bounds.STREAMS
+    drain_s: Annotated[
+        float, setting("How long running calls may go on when the server stops.", flag="--drain-s", ge=0)
+    ] = bounds.DRAIN_S
+    max_message_bytes: Annotated[
+        int,
+        setting("The largest message accepted.", flag="--max-message-bytes", env="VDON_MCP_MAX_MESSAGE_BYTES", ge=1024),
+    ] = bounds.MESSAGE_BYTES
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], setting("What goes to stderr.", flag="--log-level")
+    ] = "warning"
+    log_format: Annotated[
+        Literal["json", "text"], setting("One JSON object a line, or lines for people.", flag="--log-format")
+    ] = "json"
+    tool_names: Annotated[
+        Literal["exact", "safe"],
+        setting("List tool names as declared, or in letters that every model provider takes.", flag="--tool-names"),
+    ] = "exact"
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port to listen on."""
+        if self.http_addr is None:
+            return self.host, self.port
+        host, _, port = self.http_addr.rpartition(":")
+        return host.strip("[]") or self.host, int(port)
+
+    def __post_init__(self) -> None:
+        if self.address[1] > LAST_PORT:
+            raise ValueError(f"http_addr: there is no port {self.address[1]}")

@@ -1,0 +1,116 @@
+"""WebSocket: one message a frame, subprotocol `mcp.v1` or `mcp`. Pings are the ASGI server's business."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+
+from hubbub import bounds
+from hubbub.errors import ConnectionClosed, MessageTooLarge
+from hubbub.ports import Connect
+from hubbub.protocol.http_headers import Headers
+from hubbub.protocol.model import Principal
+from hubbub.protocol.refusal import Refusal
+from hubbub.transports.http import Receive, Scope, Send
+from hubbub.transports.message_queue import MessageQueue
+
+SUBPROTOCOLS = ("mcp.v1", "mcp")
+"""Ours, and the one that the official clients offer; no difference but the name."""
+PATH = "/mcp-ws"
+_GOING_AWAY, _TOO_SLOW = 1001, 1013
+
+Admit = Callable[[Headers, str, str], Awaitable[Principal | Refusal]]
+
+
+class WebSockets:
+    """Serves WebSocket clients, each as one connection."""
+
+    def __init__(self, connect: Connect, admit: Admit, *, limit: int = bounds.MESSAGE_BYTES) -> None:
+        self._connect = connect
+        self._admit = admit
+        self._limit = limit
+        self._queues: set[MessageQueue] = set()
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one client until either side closes."""
+        await receive()  # websocket.connect
+        client = scope["client"][0] if scope.get("client") else ""
+        principal = await self._admit(Headers(scope["headers"]), client, scope["path"])
+        offered = scope.get("subprotocols", [])
+        chosen = next((known for known in SUBPROTOCOLS if known in offered), None)
+        if isinstance(principal, Refusal):
+            await _deny(send, scope, principal)
+        elif scope["path"] != PATH:
+            await _deny(send, scope, Refusal(404, f"WebSockets are at {PATH}"))
+        elif offered and chosen is None:
+            await _deny(send, scope, Refusal(400, f"Offer the subprotocol {SUBPROTOCOLS[0]}"))
+        elif len(self._queues) >= bounds.STREAMS:
+            await _deny(send, scope, Refusal(503, "Too many open connections; try again later"))
+        else:
+            await send({"type": "websocket.accept", "subprotocol": chosen})
+            await self._converse(receive, send, principal)
+
+    async def _converse(self, receive: Receive, send: Send, principal: Principal) -> None:
+        queue = MessageQueue()
+        scope = secrets.token_urlsafe(18)
+        duplex = self._connect(queue.put, queue.drained, principal=principal, scope=scope)
+        self._queues.add(queue)
+        writer = asyncio.ensure_future(_write(queue, send))
+        try:
+            while True:
+                message = await receive()
+                if message["type"] == "websocket.disconnect":
+                    return
+                data = message.get("bytes") or (message.get("text") or "").encode()
+                if len(data) > self._limit:
+                    duplex.refuse(MessageTooLarge("A frame", self._limit))
+                else:
+                    duplex.receive(data)
+                while duplex.is_busy:
+                    ready = asyncio.Event()
+                    duplex.when_ready(ready.set)
+                    await ready.wait()
+        finally:
+            self._queues.discard(queue)
+            queue.close()
+            await duplex.close()
+            await asyncio.wait([writer], timeout=bounds.STOP_S)
+            writer.cancel()
+
+    def end(self) -> None:
+        """Close every connection."""
+        for queue in list(self._queues):
+            queue.close()
+
+
+async def _write(queue: MessageQueue, send: Send) -> None:
+    try:
+        while True:
+            text = (await queue.get()).decode()
+            async with asyncio.timeout(bounds.SLOW_READER_S):
+                await send({"type": "websocket.send", "text": text})
+    except ConnectionClosed:
+        await _close(send, _GOING_AWAY)
+    except TimeoutError:
+        await _close(send, _TOO_SLOW)
+
+
+async def _close(send: Send, code: int) -> None:
+    try:
+        await send({"type": "websocket.close", "code": code})
+    except (RuntimeError, OSError):
+        return  # the client closed first
+
+
+async def _deny(send: Send, scope: Scope, refusal: Refusal) -> None:
+    """Refuse before accepting: with a status where the ASGI server can, else by closing."""
+    if "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), *refusal.headers]
+    await send({"type": "websocket.http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": refusal.message.encode()})

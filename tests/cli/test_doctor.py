@@ -1,0 +1,69 @@
+"""`hubbub doctor`: what it finds, and when that is a failure."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hubbub import __version__
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def found(done: subprocess.CompletedProcess[str]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Everything, the checks by name, the packs by name."""
+    told = json.loads(done.stdout)
+    checks, packs = ({each["name"]: each for each in told[key]} for key in ("checks", "packs"))
+    return told, checks, packs
+
+
+def test_the_version_is_told(hubbub: Run) -> None:
+    assert hubbub("--version").stdout == f"hubbub {__version__}\n"
+
+
+def test_python_libraries_and_settings_are_looked_at(hubbub: Run) -> None:
+    done = hubbub("doctor", "--json")
+    told, checks, packs = found(done)
+    assert told["version"] == __version__
+    assert all(checks[name]["ok"] for name in ("python", "msgspec", "click", "settings"))
+    assert told["ok"] == all(check["ok"] for check in checks.values())
+    assert done.returncode == (0 if told["ok"] else 1)
+    assert packs["demo"]["ok"]
+    assert packs["demo"]["distribution"] == "hubbub"
+
+
+def test_somebody_elses_packs_are_found_with_what_they_lack(hubbub: Run, third_party: str) -> None:
+    _, _, packs = found(hubbub("doctor", "--json", PYTHONPATH=third_party))
+    assert list(packs) == ["demo", "moon", "tides", "wreck"]
+    tides, moon, wreck = packs["tides"], packs["moon"], packs["wreck"]
+    assert (tides["ok"], tides["distribution"], tides["version"]) == (True, "tides", "2.1.0")
+    assert (tides["commands"], tides["profiles"]) == (["tide-table"], ["calm", "full"])
+    assert tides["checks"] == [{"name": "almanac", "ok": False, "detail": "has no key", "advice": "give --almanac-key"}]
+    assert (moon["ok"], moon["advice"]) == (False, "pip install 'hubbub[moon]'")
+    assert not wreck["ok"]
+    assert "ran aground" in wreck["detail"]
+
+
+def test_only_named_packs_must_work(hubbub: Run, third_party: str) -> None:
+    whole, _, _ = found(hubbub("doctor", "--json", PYTHONPATH=third_party))
+    for name, environ, ok in (("moon", {}, False), ("tides", {}, False), ("tides", {"HUBBUB_TIDES_KEY": "k"}, True)):
+        done = hubbub("doctor", "--json", name, PYTHONPATH=third_party, **environ)
+        assert found(done)[0]["ok"] == (ok and whole["ok"])
+    wrong = hubbub("doctor", "tidse", PYTHONPATH=third_party)
+    assert (wrong.returncode, wrong.stderr) == (2, "hubbub: there is no pack 'tidse'; did you mean 'tides'?\n")
+
+
+def test_wrong_settings_are_a_failure(hubbub: Run, tmp_path: Path) -> None:
+    (tmp_path / "hubbub.toml").write_text("port = 'many'\n")
+    done = hubbub("doctor", "--json")
+    _, checks, _ = found(done)
+    assert done.returncode == 1
+    assert "hubbub.toml line 1: port" in checks["settings"]["detail"]
+
+
+def test_people_get_a_list_with_advice(hubbub: Run, third_party: str) -> None:
+    lines = hubbub("doctor", PYTHONPATH=third_party).stdout.splitlines()
+    assert lines[0] == f"hubbub {__version__}"
+    at = next(number for number, line in enumerate(lines) if line.split()[:2] == ["--", "moon"])
+    assert "-> pip install 'hubbub[moon]'" in "".join(lines[at : at + 3])

@@ -1,0 +1,56 @@
+"""`hubbub key`: keys that `hubbub serve --key-file` then accepts."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from hubbub.cli.main import main
+from hubbub.protocol.http_headers import Headers
+from hubbub.security.keys import ApiKeys, read_records
+
+
+def test_a_made_key_is_accepted_and_its_file_keeps_no_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keys = tmp_path / "keys.toml"
+    assert main(["key", "add", "alice", "--key-file", str(keys), "--scope", "read", "--days", "3"]) == 0
+    key = capsys.readouterr().out.strip()
+    assert key.startswith("hb_")
+    assert key not in keys.read_text()
+    principal = asyncio.run(ApiKeys(keys)(Headers([(b"x-api-key", key.encode())])))
+    assert getattr(principal, "name", None) == "key:alice"
+    (record,) = read_records(keys)
+    assert record.scopes == ("read",)
+    assert record.expires is not None
+
+
+def test_a_list_of_keys_tells_whose_they_are_and_not_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keys = tmp_path / "keys.toml"
+    main(["key", "add", "alice", "--key-file", str(keys)])
+    key = capsys.readouterr().out.strip()
+    assert main(["key", "list", "--key-file", str(keys)]) == 0
+    listed = capsys.readouterr().out
+    assert listed.split() == ["alice", f"{key[:11]}_…", "no", "end"]
+
+
+def test_a_name_has_one_key_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keys = tmp_path / "keys.toml"
+    main(["key", "add", "alice", "--key-file", str(keys)])
+    before = keys.read_text()
+    assert main(["key", "add", "alice", "--key-file", str(keys)]) == 2
+    assert "there is a key named 'alice'" in capsys.readouterr().err
+    assert keys.read_text() == before
+
+
+def test_keys_are_kept_where_the_settings_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HUBBUB_KEY_FILE", str(tmp_path / "elsewhere.toml"))
+    assert main(["key", "add", "bob"]) == 0
+    assert [record.name for record in read_records(tmp_path / "elsewhere.toml")] == ["bob"]
+
+
+def test_a_place_for_keys_must_be_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HUBBUB_KEY_FILE", raising=False)
+    assert main(["key", "list"]) == 2
+    assert "--key-file" in capsys.readouterr().err

@@ -1,0 +1,352 @@
+"""`hubbub serve` as a process: programs, packs, flags, and one line for every mistake."""
+
+import http.client
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubbub.cli.main import quick_flags
+from hubbub.cli.serve import long_form
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+ROOT = Path(__file__).parents[2]
+ECHO = str(ROOT / "examples/echo.py")
+
+PROGRAM = """
+from hubbub import Server
+
+{name} = Server("{name}")
+
+
+@{name}.tool
+async def shout(text: str) -> str:
+    return text.upper()
+"""
+
+
+def requests(*calls: tuple[str, dict[str, Any]]) -> str:
+    """Calls in the plain dialect, one message to a line."""
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        for number, (method, params) in enumerate(calls, 1)
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def results(done: subprocess.CompletedProcess[str]) -> list[Any]:
+    """The results in the order of the calls; stdout must hold nothing else."""
+    assert done.returncode == 0, done.stderr
+    answers = sorted((json.loads(line) for line in done.stdout.splitlines()), key=lambda answer: answer["id"])
+    return [answer["result"] for answer in answers]
+
+
+def tool_names(done: subprocess.CompletedProcess[str]) -> list[str]:
+    return [tool["name"] for tool in results(done)[0]["tools"]]
+
+
+LIST = requests(("tools/list", {}))
+
+
+def refused(done: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
+    """It ended with this code and one line on stderr that has these words."""
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("hubbub: ")
+    assert all(word in line for word in words), line
+
+
+# -- programs --------------------------------------------------------------------
+
+
+def test_a_file_is_served(hubbub: Run) -> None:
+    done = hubbub(
+        "serve",
+        ECHO,
+        "--transport",
+        "stdio",
+        stdin=requests(("tools/call", {"name": "echo", "arguments": {"text": "hi"}})),
+    )
+    assert results(done) == [{"content": [{"type": "text", "text": "hi"}]}]
+    assert done.stderr == ""
+
+
+def test_a_program_can_serve_itself() -> None:
+    done = subprocess.run(
+        [sys.executable, ECHO], input=LIST, capture_output=True, encoding="utf-8", timeout=50, check=False
+    )
+    assert tool_names(done) == ["echo"]
+
+
+def test_the_only_server_of_a_file_is_found_under_any_name(hubbub: Run, tmp_path: Path) -> None:
+    (tmp_path / "loud.py").write_text(PROGRAM.format(name="loud"), encoding="utf-8")
+    assert tool_names(hubbub("serve", "loud.py", "--transport=stdio", stdin=LIST)) == ["shout"]
+
+
+def test_one_of_several_servers_is_named(hubbub: Run, tmp_path: Path) -> None:
+    text = PROGRAM.format(name="one") + PROGRAM.format(name="two").replace("def shout", "def whisper")
+    (tmp_path / "both.py").write_text(text, encoding="utf-8")
+    refused(hubbub("serve", "both.py", "--transport", "stdio"), 2, "both.py:one or both.py:two")
+    assert tool_names(hubbub("serve", "both.py:two", "--transport", "stdio", stdin=LIST)) == ["whisper"]
+    refused(hubbub("serve", "both.py:three", "--transport", "stdio"), 2, "no server called 'three'", "one, two")
+
+
+def test_a_module_is_served_from_the_folder(hubbub: Run, tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop/tools.py").write_text(PROGRAM.format(name="till"), encoding="utf-8")
+    assert tool_names(hubbub("serve", "--transport", "stdio", "shop.tools:till", stdin=LIST)) == ["shout"]
+    refused(hubbub("serve", "shop.toys:till", "--transport", "stdio"), 2, "no module 'shop.toys'")
+
+
+def test_a_file_can_import_its_neighbours(hubbub: Run, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/neighbour.py").write_text(PROGRAM.format(name="server"), encoding="utf-8")
+    (tmp_path / "sub/main.py").write_text("from neighbour import server\n", encoding="utf-8")
+    assert tool_names(hubbub("serve", "sub/main.py", "--transport", "stdio", stdin=LIST)) == ["shout"]
+
+
+def test_a_program_that_breaks_shows_its_own_traceback(hubbub: Run, tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("def fail():\n    1 / 0\nfail()\n", encoding="utf-8")
+    done = hubbub("serve", "broken.py", "--transport", "stdio")
+    assert (done.returncode, done.stdout) == (1, "")
+    lines = done.stderr.splitlines()
+    assert lines[0].startswith("Traceback")
+    assert "broken.py" in lines[1]
+    assert lines[-1].endswith("could not be loaded: ZeroDivisionError: division by zero")
+    assert "hubbub/" not in "".join(lines[:-1])
+
+
+def test_a_missing_library_of_the_program_is_not_taken_for_a_missing_program(hubbub: Run, tmp_path: Path) -> None:
+    (tmp_path / "needs.py").write_text("import no_such_library\n", encoding="utf-8")
+    done = hubbub("serve", "needs:server", "--transport", "stdio")
+    assert done.returncode == 1
+    assert "No module named 'no_such_library'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        (None, 2, ("there is no file 'my.py'",)),
+        ("x = 1\n", 2, ("my.py holds no server", "from hubbub import Server")),
+        (
+            "from hubbub import Server\ns = Server('s')\n@s.tool\ndef f(x: type): ...\n",
+            1,
+            ("my.py line 3", "parameter `x`"),
+        ),
+    ],
+)
+def test_a_wrong_program_is_told_in_one_line(
+    hubbub: Run, tmp_path: Path, text: str | None, code: int, words: tuple[str, ...]
+) -> None:
+    if text is not None:
+        (tmp_path / "my.py").write_text(text, encoding="utf-8")
+    refused(hubbub("serve", "my.py", "--transport", "stdio"), code, *words)
+
+
+def test_a_pack_taken_for_a_program_is_told_how_to_serve_it(hubbub: Run) -> None:
+    refused(hubbub("serve", "demo", "--transport", "stdio"), 2, "hubbub serve --pack demo")
+
+
+# -- packs -----------------------------------------------------------------------
+
+
+def test_without_a_target_every_pack_that_can_run_is_served(hubbub: Run, third_party: str) -> None:
+    names = tool_names(hubbub("serve", "--transport", "stdio", stdin=LIST, PYTHONPATH=third_party))
+    assert names == ["hello-world", "echo", "health", "tide", "flood"]
+
+
+def test_a_named_pack_is_served_alone_with_its_lifespan(hubbub: Run, third_party: str) -> None:
+    stdin = requests(("tools/list", {}), ("tools/call", {"name": "tide"}))
+    done = hubbub("serve", "--pack", "tides", "--transport", "stdio", stdin=stdin, PYTHONPATH=third_party)
+    listed, called = results(done)
+    assert [tool["name"] for tool in listed["tools"]] == ["tide", "flood"]
+    assert json.loads(called["content"][0]["text"]) == {"harbour": "Brest", "metres": 4, "open": True, "key": ""}
+    assert done.stderr == "gauge closed\n"
+
+
+def test_packs_can_join_a_program(hubbub: Run, third_party: str) -> None:
+    done = hubbub("serve", ECHO, "--pack", "tides", "--transport", "stdio", stdin=LIST, PYTHONPATH=third_party)
+    assert tool_names(done) == ["echo", "tide", "flood"]
+    refused(hubbub("serve", ECHO, "--pack", "demo", "--transport", "stdio"), 1, "'demo' has a tool 'echo'")
+
+
+def test_a_pack_is_set_by_flag_variable_and_file(hubbub: Run, third_party: str, tmp_path: Path) -> None:
+    (tmp_path / "hubbub.toml").write_text("transport = 'stdio'\n[packs.tides]\nmetres = 9\nharbour = 'file'\n")
+    (tmp_path / "key").write_text("almanac\n")
+    environ = {"PYTHONPATH": third_party, "HUBBUB_TIDES_KEY_FILE": "key"}
+    stdin = requests(("tools/call", {"name": "tide"}))
+    told = [
+        json.loads(results(done)[0]["content"][0]["text"])
+        for done in (
+            hubbub("serve", stdin=stdin, **environ),
+            hubbub("serve", stdin=stdin, TIDES_HARBOUR="variable", **environ),
+            hubbub("serve", "--harbour", "flag", stdin=stdin, TIDES_HARBOUR="variable", **environ),
+        )
+    ]
+    assert [(each["harbour"], each["metres"], each["key"]) for each in told] == [
+        ("file", 9, "almanac"),
+        ("variable", 9, "almanac"),
+        ("flag", 9, "almanac"),
+    ]
+
+
+def test_a_profile_shows_some_tools_of_packs_that_have_it(hubbub: Run, third_party: str) -> None:
+    arguments = ("serve", "--transport", "stdio", "--tool-profile")
+    stdin = LIST + requests(("tools/call", {"name": "flood"})).replace('"id": 1', '"id": 2')
+    done = hubbub(*arguments, "calm", stdin=stdin, PYTHONPATH=third_party)
+    listed, called = sorted((json.loads(line) for line in done.stdout.splitlines()), key=lambda answer: answer["id"])
+    assert [tool["name"] for tool in listed["result"]["tools"]] == ["hello-world", "echo", "health", "tide"]
+    assert called["error"]["code"] == -32003
+    refused(hubbub(*arguments, "clam", PYTHONPATH=third_party), 2, "no profile 'clam'", "'calm'")
+
+
+def test_what_a_pack_cannot_do_is_told_with_what_to_install(hubbub: Run, third_party: str) -> None:
+    done = hubbub("serve", "--pack", "moon", PYTHONPATH=third_party)
+    refused(done, 1, "needs no_such_library_of_the_moon", "pip install 'hubbub[moon]'")
+    refused(hubbub("serve", "--pack", "wreck", PYTHONPATH=third_party), 1, "RuntimeError: ran aground")
+    refused(hubbub("serve", "--pack", "tidse", PYTHONPATH=third_party), 2, "did you mean 'tides'?")
+
+
+def test_what_is_set_for_nobody_is_refused(hubbub: Run, third_party: str, tmp_path: Path) -> None:
+    serve = ("serve", "--transport", "stdio")
+    refused(hubbub(*serve, HUBBUB_TIDES_HARBUOR="x", PYTHONPATH=third_party), 2, "'HUBBUB_TIDES_HARBOUR'")
+    refused(hubbub(*serve, HUBBUB_TIDES_HARBOUR="x"), 2, "HUBBUB_TIDES_HARBOUR is not a setting")
+    assert hubbub(*serve, HUBBUB_WRECK_ANYTHING="x", PYTHONPATH=third_party).returncode == 0
+    assert (
+        hubbub("serve", ECHO, "--transport", "stdio", HUBBUB_TIDES_METRES="3", PYTHONPATH=third_party).returncode == 0
+    )
+    refused(hubbub(*serve, "--pack", "demo", "--harbour", "x", PYTHONPATH=third_party), 2, "--harbour", "--pack")
+    (tmp_path / "hubbub.toml").write_text("\n[packs.tidse]\nmetres = 1\n")
+    refused(hubbub(*serve, PYTHONPATH=third_party), 2, "hubbub.toml line 2: packs.tidse", "'tides'")
+    (tmp_path / "hubbub.toml").write_text("[packs.tides]\nmeters = 1\n")
+    refused(hubbub(*serve, PYTHONPATH=third_party), 2, "line 2: packs.tides.meters", "'metres'")
+    (tmp_path / "hubbub.toml").write_text("[packs.demo]\nx = 1\n")
+    refused(hubbub(*serve), 2, "line 2: packs.demo.x", "has none")
+
+
+# -- flags -----------------------------------------------------------------------
+
+
+def test_http_is_the_default_and_tells_where_to_point_a_client(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "hubbub", "serve", ECHO, "--port", "0"],
+        cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8",
+    ) as process:  # fmt: skip
+        stop = threading.Timer(40, process.kill)
+        stop.start()
+        try:
+            assert process.stderr is not None
+            told = re.search(r"echo serves http://127\.0\.0\.1:([0-9]+)/mcp", process.stderr.readline())
+            assert told is not None
+            client = http.client.HTTPConnection("127.0.0.1", int(told[1]), timeout=30)
+            client.request("GET", "/health")
+            assert client.getresponse().status == 200
+            client.close()
+        finally:
+            stop.cancel()
+            process.terminate()
+        assert process.communicate(timeout=30)[0] == ""
+        assert process.returncode == 0
+
+
+def test_one_dash_is_enough_for_the_flags_of_the_contract(hubbub: Run) -> None:
+    done = hubbub("serve", "-transport=stdio", "-http-addr=localhost:8081", ECHO, stdin=LIST)
+    assert tool_names(done) == ["echo"]
+    assert done.stderr == ""
+    assert [long_form(text) for text in ("-addr=x", "-transport", "--transport", "-h", "-x=addr", "addr")] == [
+        "--addr=x", "--transport", "--transport", "-h", "-x=addr", "addr",
+    ]  # fmt: skip
+
+
+def test_the_flag_for_the_largest_message_counts(hubbub: Run) -> None:
+    stdin = requests(("tools/call", {"name": "echo", "arguments": {"text": "x" * 5000}}))
+    done = hubbub("serve", ECHO, "--transport", "stdio", "--max-message-bytes", "2048", stdin=stdin)
+    assert "larger than 2048 bytes" in done.stdout
+
+
+def test_safe_names_are_listed_for_programs_and_packs_alike(hubbub: Run, tmp_path: Path, third_party: str) -> None:
+    text = PROGRAM.format(name="server").replace("@server.tool", "@server.tool(name='voice.shout')")
+    (tmp_path / "my.py").write_text(text, encoding="utf-8")
+    serve = ("serve", "my.py", "--transport", "stdio", "--tool-names", "safe")
+    call = requests(("tools/list", {}), ("tools/call", {"name": "voice_shout", "arguments": {"text": "a"}}))
+    listed, called = results(hubbub(*serve, stdin=call))
+    assert [tool["name"] for tool in listed["tools"]] == ["voice_shout"]
+    assert called["content"][0]["text"] == "A"
+    done = hubbub(*serve, "--pack", "tides", stdin=LIST, PYTHONPATH=third_party)
+    assert tool_names(done) == ["voice_shout", "tide", "flood"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("serve", "--port", "many"), ("--port must be a whole number",)),
+        (("serve", "--prot", "1"), ("--prot", "hubbub serve --help")),
+        (("serve", "a.py", "b.py"), ("b.py", "hubbub serve --help")),
+        (("serve", "--config", "no.toml"), ("'no.toml' cannot be read",)),
+        (("sevre",), ("no command 'sevre'", "'serve'")),
+        (("--nonsense",), ("--nonsense", "hubbub --help")),
+    ],
+)
+def test_wrong_usage_is_told_in_one_line(hubbub: Run, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
+    refused(hubbub(*arguments), 2, *words)
+
+
+def test_help_shows_the_flags_of_packs_too(hubbub: Run, third_party: str) -> None:
+    done = hubbub("serve", "--help", PYTHONPATH=third_party)
+    assert done.returncode == 0
+    assert all(flag in done.stdout for flag in ("--transport http|stdio", "--harbour", "--almanac-key", "[TARGET]"))
+
+
+def test_a_pack_brings_its_own_commands(hubbub: Run, third_party: str) -> None:
+    assert "tide-table" in hubbub("--help", PYTHONPATH=third_party).stdout
+    done = hubbub("tide-table", "--today", "-x", "Brest", "--help", PYTHONPATH=third_party)
+    assert (done.returncode, done.stdout) == (3, "table ['--today', '-x', 'Brest', '--help']\n")
+    refused(hubbub("moon-phase", PYTHONPATH=third_party), 1, "pip install 'hubbub[moon]'")
+    refused(hubbub("tide-tabel", PYTHONPATH=third_party), 2, "'tide-table'")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flags"),
+    [
+        (["serve", "--transport", "stdio"], {"--transport": "stdio"}),
+        (["serve", "my file.py", "--transport=stdio"], {"TARGET": "my file.py", "--transport": "stdio"}),
+        (["serve", "--transport", "stdio", "a.py"], {"TARGET": "a.py", "--transport": "stdio"}),
+        (["serve"], None),
+        (["serve", "a.py"], None),
+        (["serve", "--transport", "http"], None),
+        (["serve", "--transport"], None),
+        (["serve", "a.py", "b.py", "--transport", "stdio"], None),
+        (["serve", "--transport", "stdio", "--port", "1"], None),
+        (["serve", "--", "--transport", "stdio"], None),
+        (["doctor", "--transport", "stdio"], None),
+        ([], None),
+    ],
+)
+def test_only_the_form_of_client_registrations_goes_the_quick_road(
+    arguments: list[str], flags: dict[str, str] | None
+) -> None:
+    assert quick_flags(arguments) == flags
+
+
+def test_a_program_on_stdio_starts_without_heavy_libraries(tmp_path: Path) -> None:
+    heavy = ("click", "rich", "importlib.metadata", "tomllib", "difflib", "logging.config", "pathlib", "hubbub.packs")
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-S", "-c", _START, ECHO],
+        input=LIST, cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=50, check=False,
+    )  # fmt: skip
+    assert tool_names(done) == ["echo"]
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "hubbub.server.server" in imported
+    assert not imported & set(heavy)
+
+
+# Without `site`, whose .pth files of editable installs import what we want to see absent.
+_START = f"import sys; sys.path[:0] = {[path for path in sys.path if path]!r}; import hubbub.cli.main as main; " + (
+    "sys.exit(main.main(['serve', sys.argv[1], '--transport', 'stdio']))"
+)

@@ -1,0 +1,74 @@
+"""The fenced blocks of a page, as data.
+
+    ```python title="weather.py"      a file called weather.py
+    ```console                        `$ command` lines, each with the output it shows
+
+Knows Markdown only as far as fences go. `test_docs` runs what is found here.
+"""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+_FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_TITLE = re.compile(r'title="([^"]+)"')
+
+
+class Block(NamedTuple):
+    """One fenced block."""
+
+    language: str
+    title: str | None
+    text: str
+    line: int
+    """Where its text begins in the page."""
+
+
+class Step(NamedTuple):
+    """One command of a console block, and the output that is shown beneath it."""
+
+    command: str
+    shown: str
+
+
+def page_name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks_of(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for match in _FENCE.finditer(text):
+        title = _TITLE.search(match[2])
+        found.append(Block(match[1], title[1] if title else None, match[3], text.count("\n", 0, match.start()) + 2))
+    return found
+
+
+def steps_of(console: str) -> list[Step]:
+    """Split a console block; a command goes on in the next line after a backslash."""
+    steps: list[Step] = []
+    lines = iter(console.splitlines())
+    for line in lines:
+        if line.startswith("$ "):
+            command = line[2:]
+            while command.endswith("\\"):
+                command += "\n" + next(lines)
+            steps.append(Step(command, ""))
+        else:
+            steps[-1] = Step(steps[-1].command, f"{steps[-1].shown}{line}\n")
+    return steps
+
+
+def fits(shown: str, said: str) -> bool:
+    """Whether output is as shown; `...` stands for anything within a line, alone in a line for any lines."""
+    pattern = ""
+    for line in shown.strip().splitlines():
+        if line.strip() == "...":
+            pattern += r"(?:.*\n)*?"
+        else:
+            pattern += ".*?".join(re.escape(part) for part in line.rstrip().split("...")) + r"[ \t]*\n"
+    said = said.strip("\n")
+    return re.fullmatch(pattern, said and said + "\n") is not None

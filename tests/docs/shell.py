@@ -1,0 +1,85 @@
+"""A page's terminal: runs its commands one after the other, in a folder of their own.
+
+`hubbub serve` stays up until the next one, or until the page ends, unless it refuses to start; every other
+command ends by itself.
+Port 3000 is whichever port is free, so that tests can run side by side.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.docs.blocks import ROOT, Step, fits
+
+DEADLINE_S = 20.0
+POLL_S = 0.02
+_READY = "stops it\n"
+"""How a server ends what it says once it serves."""
+
+
+class Shell:
+    """Use as a context manager, which ends the server that is still running."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = _free_port()
+        self._server: subprocess.Popen[bytes] | None = None
+        self._environment = {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "HOME": str(folder),
+            "HUBBUB_PORT": str(self.port),
+        }
+
+    def __enter__(self) -> "Shell":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._server is not None:
+            self._server.terminate()
+            self._server.wait(DEADLINE_S)
+
+    def translate(self, text: str) -> str:
+        """A text of the page as it is on this machine."""
+        return text.replace(":3000", f":{self.port}").replace("/path/to/hubbub", str(ROOT))
+
+    def run(self, step: Step) -> None:
+        """Run a command and compare what it says with what the page shows."""
+        step = Step(self.translate(step.command), self.translate(step.shown))
+        if "curl " in step.command and shutil.which("curl") is None:
+            pytest.skip("there is no curl here, with which the pages call")
+        if step.command.startswith("hubbub serve "):
+            self.__exit__()
+            self._serve(step)
+        else:
+            done = subprocess.run(
+                ["bash", "-c", step.command], cwd=self.folder, env=self._environment, stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=DEADLINE_S,
+            )  # fmt: skip
+            _compare(step, done.stdout.decode())
+
+    def _serve(self, step: Step) -> None:
+        log = self.folder / ".server-output"
+        with log.open("wb") as file:
+            self._server = subprocess.Popen(
+                ["bash", "-c", f"exec {step.command}"], cwd=self.folder, env=self._environment,
+                stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        deadline = time.monotonic() + DEADLINE_S
+        while _READY not in log.read_text() and self._server.poll() is None and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+        _compare(step, log.read_text())
+
+
+def _compare(step: Step, said: str) -> None:
+    assert fits(step.shown, said), f"$ {step.command}\n--- the page shows\n{step.shown}\n--- it says\n{said}"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,102 @@
+"""Whatever a page shows works: its Python runs, its commands say what is shown, its links lead somewhere."""
+
+import json
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from tests.docs.blocks import PAGES, ROOT, Block, blocks_of, fits, page_name, steps_of
+from tests.docs.shell import Shell
+
+LANGUAGES = ("python", "console", "json", "toml", "text", "mermaid", "sh")
+"""`sh` is for what cannot be tried here: it fetches, installs or goes on for ever."""
+
+_LINK = re.compile(r"(?<!!)\[[^]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_a_page_works_when_pasted(page: Path, tmp_path: Path) -> None:
+    with Shell(tmp_path) as shell:
+        for block in blocks_of(page):
+            run(block, shell, page)
+
+
+def run(block: Block, shell: Shell, page: Path) -> None:
+    place = f"{page_name(page)} line {block.line}"
+    assert block.language in LANGUAGES, f"{place}: nobody runs {block.language!r}"
+    text = shell.translate(block.text)
+    if block.title is not None:
+        target = shell.folder / block.title
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    match block.language:
+        case "python":
+            # Lines as in the page, so that a traceback points there.
+            exec(compile("\n" * (block.line - 1) + text, str(page), "exec"), {"__name__": block.title or "block"})
+        case "console":
+            for step in steps_of(block.text):
+                shell.run(step)
+        case "json":
+            json.loads(text)
+        case "toml":
+            tomllib.loads(text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_a_link_leads_somewhere(page: Path) -> None:
+    for link in _LINK.findall(page.read_text(encoding="utf-8")):
+        if link.startswith("https://"):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists(), f"{page_name(page)}: there is no {link}"
+        if anchor:
+            assert anchor in anchors_of(target), f"{page_name(page)}: there is no heading {link}"
+
+
+def anchors_of(page: Path) -> set[str]:
+    headings = _HEADING.findall(page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    links = _LINK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    missing = {page_name(page) for page in PAGES[1:]} - {link.partition("#")[0] for link in links}
+    assert not missing
+
+
+def test_the_registration_in_the_readme_starts_a_server(tmp_path: Path) -> None:
+    blocks = {block.title: block for block in blocks_of(ROOT / "README.md") if block.title is not None}
+    (tmp_path / "weather.py").write_text(blocks["weather.py"].text)
+    translated = blocks["mcp.json"].text.replace("/path/to/hubbub", str(ROOT)).replace("/path/to/", f"{tmp_path}/")
+    registered = json.loads(translated)["mcpServers"]["weather"]
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "reader", "version": "1"}}
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    done = subprocess.run(
+        [registered["command"], *registered["args"]], input=json.dumps(hello).encode() + b"\n",
+        capture_output=True, timeout=20,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "weather"
+
+
+def test_the_comparison_notices_a_difference() -> None:
+    assert fits("one ... three\n...\nfive", "one two three\nfour\nfour\nfive\n")
+    assert fits("...\n", "")
+    assert fits("", "")
+    assert not fits("one\n", "one\ntwo\n")
+    assert not fits("", "something\n")
+    assert not fits("one ... three\n", "one two\nthree\n")
+
+
+def test_blocks_are_found_one_by_one(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text('# Page\n\n```python title="a.py"\nx = 1\n```\n\ntext\n\n```console\n$ true\n```\n')
+    assert blocks_of(page) == [Block("python", "a.py", "x = 1\n", 4), Block("console", None, "$ true\n", 10)]
+
+
+def test_a_command_may_go_on_in_the_next_line() -> None:
+    steps = steps_of("$ one \\\n  two\nout\nput\n$ three\n")
+    assert [tuple(step) for step in steps] == [("one \\\n  two", "out\nput\n"), ("three", "")]

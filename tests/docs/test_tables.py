@@ -1,0 +1,31 @@
+"""Tables that the code decides are in the pages as the code has them now."""
+
+import re
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+from tests.docs.blocks import PAGES, ROOT, page_name
+
+spec = spec_from_file_location("docs_tables", ROOT / "docs/tables.py")
+assert spec is not None
+assert spec.loader is not None
+tables = module_from_spec(spec)
+spec.loader.exec_module(tables)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_a_table_is_as_the_code_has_it(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text == tables.filled(text), "run `.venv/bin/python docs/tables.py`"
+
+
+def test_every_table_is_on_one_page() -> None:
+    marks = re.findall(r"<!-- table: (\w+) -->", "".join(page.read_text(encoding="utf-8") for page in PAGES))
+    assert sorted(marks) == sorted(tables.TABLES)
+
+
+def test_a_table_that_fell_behind_is_noticed() -> None:
+    stale = "<!-- table: settings -->\n| old |\n<!-- end -->"
+    assert "| old |" not in tables.filled(stale)
+    assert "`--port N`" in tables.filled(stale)

@@ -1,0 +1,164 @@
+"""A server whose tools stream, ask, wait and change what is offered, for tests over HTTP."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+
+from hubbub import Context, Server
+
+
+@dataclass
+class Person:
+    """Whom the tool `greet` asks about."""
+
+    name: str
+
+
+def make_server() -> Server:
+    """A fresh one, for tests that count."""
+    server = Server("playground", version="9.9")
+    log: list[str] = []
+    doors: dict[str, asyncio.Event] = {}
+
+    def door(name: str) -> asyncio.Event:
+        return doors.setdefault(name, asyncio.Event())
+
+    @server.tool
+    async def echo(text: str) -> dict[str, str]:
+        """Give the text back."""
+        return {"echo": text}
+
+    @server.tool
+    async def big(size: int) -> str:
+        """Return that many letters."""
+        return "x" * size
+
+    @server.tool
+    async def count(context: Context, to: int) -> str:
+        """Count with progress."""
+        for number in range(1, to + 1):
+            await context.progress(number, to)
+        return f"counted to {to}"
+
+    @server.tool
+    async def pour(context: Context, pieces: int, size: int) -> str:
+        """Report much progress, whoever reads it."""
+        try:
+            for number in range(1, pieces + 1):
+                await context.progress(number, message="x" * size)
+        finally:
+            log.append("poured")
+        return "all of it"
+
+    @server.tool
+    async def greet(context: Context) -> str:
+        """Ask for a name, then greet."""
+        answer = await context.elicit("Who are you?", Person)
+        return f"Hello, {answer.content.name}!" if answer.content is not None else answer.action
+
+    @server.tool
+    async def wait(name: str) -> str:
+        """Wait until a door is opened, and remember how it ended."""
+        log.append(f"start {name}")
+        try:
+            async with asyncio.timeout(30):
+                await door(name).wait()
+        except asyncio.CancelledError:
+            log.append(f"cancelled {name}")
+            raise
+        log.append(f"done {name}")
+        return f"waited for {name}"
+
+    @server.tool
+    async def wait_streaming(context: Context, name: str) -> str:
+        """Say something, then wait for a door, then say something again."""
+        await context.progress(1)
+        await wait(name)
+        await context.progress(2)
+        return f"waited for {name}"
+
+    @server.tool
+    async def wait_polled(context: Context, name: str) -> str:
+        """Close the stream, then wait for a door."""
+        await context.close_stream()
+        return await wait(name)
+
+    @server.tool
+    async def open_door(name: str) -> str:
+        """Let those go on who wait for it."""
+        door(name).set()
+        return "open"
+
+    @server.tool
+    async def listeners() -> int:
+        """How many hear of changes."""
+        return len(server.audience)
+
+    @server.tool
+    async def history() -> list[str]:
+        """What happened so far."""
+        return log
+
+    @server.tool
+    async def add_tool(name: str) -> str:
+        """Register another tool."""
+
+        async def added() -> str:
+            return name
+
+        server.tool(name=name)(added)
+        return "added"
+
+    @server.tool
+    async def drop_tool(name: str) -> str:
+        """Take a tool away."""
+        return str(server.tools.unregister(name))
+
+    @server.tool
+    async def touch(uri: str) -> str:
+        """Tell that a resource changed."""
+        server.resource_updated(uri)
+        return "touched"
+
+    @server.tool
+    async def who(context: Context) -> dict[str, Any]:
+        """Tell whom the server takes the caller for."""
+        caller = context.caller
+        return {"principal": caller.principal.name, "scope": caller.scope, "revision": caller.revision.version}
+
+    @server.tool
+    async def weather(
+        region: Annotated[str, msgspec.Meta(extra_json_schema={"x-mcp-header": "Region"})],
+        days: Annotated[int, msgspec.Meta(extra_json_schema={"x-mcp-header": "Days"})] = 1,
+    ) -> str:
+        """Take arguments that travel in headers too."""
+        return f"{region}: {days}"
+
+    @server.tool
+    async def broken() -> str:
+        """Fail."""
+        raise RuntimeError("out of order")
+
+    @server.resource("note://one", name="one")
+    async def one() -> str:
+        return "1"
+
+    @server.resource("note://two", name="two")
+    async def two() -> str:
+        return "2"
+
+    @server.resource("note://größe", name="größe")
+    async def size() -> str:
+        return "3"
+
+    @server.prompt
+    async def hello(name: str = "you") -> str:
+        """Say hello."""
+        return f"Hello, {name}!"
+
+    return server
+
+
+server = make_server()

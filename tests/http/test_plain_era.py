@@ -1,0 +1,145 @@
+"""Plain JSON-RPC over HTTP: no handshake, a cookie that costs nothing, tools as methods, batches."""
+
+import asyncio
+import re
+
+import pytest
+from tests.http.in_process import running
+from tests.http.wire import JSON, Site, call, request
+
+COOKIE = re.compile(r"mcp_session=([\w-]+\.[0-9a-f]+); Path=/; HttpOnly; SameSite=Strict")
+
+
+async def test_a_first_request_is_served_and_gets_a_cookie(demo: Site) -> None:
+    answer = await demo.post(request("ping"))
+    assert answer.body == b'{"jsonrpc":"2.0","id":1,"result":{}}'
+    assert COOKIE.fullmatch(str(answer.header("set-cookie")))
+    assert answer.header("mcp-session-id") is None
+
+
+async def test_the_cookie_is_set_only_once(demo: Site) -> None:
+    cookie = str((await demo.post(request("ping"))).header("set-cookie")).split(";")[0]
+    for _ in range(3):
+        answer = await demo.post(request("ping"), {"Cookie": cookie})
+        assert (answer.status, answer.header("set-cookie")) == (200, None)
+
+
+async def test_the_cookie_names_the_caller_s_state(playground: Site) -> None:
+    first = await playground.post(request("who"))
+    cookie = str(first.header("set-cookie")).split(";")[0]
+    second = await playground.post(request("who"), {"Cookie": cookie})
+    other = await playground.post(request("who"))
+    assert first.json["result"]["scope"] == second.json["result"]["scope"] == cookie.removeprefix("mcp_session=")
+    assert other.json["result"]["scope"] != first.json["result"]["scope"]
+
+
+@pytest.mark.parametrize("forged", ["", "x", "x.y", ".", "AAAAAAAAAAAAAAAAAAAAAA." + "0" * 22, "ü.ü", "a" * 5000])
+async def test_a_cookie_that_we_did_not_issue_is_replaced(demo: Site, forged: str) -> None:
+    answer = await demo.post(request("ping"), {"Cookie": f"mcp_session={forged}"})
+    assert answer.status == 200
+    assert COOKIE.fullmatch(str(answer.header("set-cookie")))
+
+
+async def test_cookies_cost_no_memory() -> None:
+    async with running() as here:
+        before = await here.count()
+        for _ in range(50):
+            await here.site.post(request("ping"))
+        await here.settles_at(before)
+
+
+async def test_a_tool_is_a_method_whose_result_is_bare(demo: Site) -> None:
+    answer = await demo.post(request("echo", {"text": "x"}))
+    assert answer.body == b'{"jsonrpc":"2.0","id":1,"result":{"echo":"x"}}'
+    assert (await demo.post(request("echo", {"text": 1}))).code == -32003
+    assert (await demo.post(request("echo"))).code == -32003
+
+
+async def test_a_batch_is_answered_by_one_array(demo: Site) -> None:
+    batch = [
+        request("ping", id="a"),
+        {"jsonrpc": "2.0", "method": "ping"},
+        request("echo", {"text": "x"}, id="b"),
+        {"nonsense": 1},
+        request("no/such", id="c"),
+        [request("ping")],
+        request("initialize", {"protocolVersion": "2025-06-18"}, id="d"),
+    ]
+    answer = await demo.post(batch)
+    assert answer.status == 200
+    assert COOKIE.fullmatch(str(answer.header("set-cookie")))
+    found = [(one["id"], one.get("error", {}).get("code")) for one in answer.json]
+    assert found == [("a", None), ("b", None), (None, -32600), ("c", -32601), (None, -32600), ("d", -32600)]
+
+
+async def test_an_empty_or_too_long_batch_is_refused(demo: Site) -> None:
+    assert (await demo.ask("POST", "/mcp", JSON, b"[]")).code == -32600
+    assert (await demo.post([request("ping")] * 257)).code == -32600
+    assert len((await demo.post([request("ping")] * 256)).json) == 256
+
+
+async def test_a_batch_of_notifications_has_no_answer(demo: Site) -> None:
+    answer = await demo.post([{"jsonrpc": "2.0", "method": "ping"}] * 2)
+    assert (answer.status, answer.body) == (202, b"")
+
+
+async def test_null_and_fractions_are_ids(demo: Site) -> None:
+    assert b'"id":null' in (await demo.post(request("ping", id=None))).body
+    assert b'"id":1.5' in (await demo.post(request("ping", id=1.5))).body
+
+
+async def test_a_listener_hears_of_changes_but_not_of_resources() -> None:
+    async with running() as here, here.site.stream("GET", "/mcp", {"Accept": "text/event-stream"}) as stream:
+        assert stream.status == 200
+        assert stream.headers["content-type"] == "text/event-stream"
+        assert COOKIE.fullmatch(stream.headers["set-cookie"])
+        await here.site.post(call("touch", {"uri": "note://one"}))
+        await here.site.post(call("add_tool", {"name": "new"}))
+        note = await stream.message()
+        assert (note["method"], note["params"]["toolName"]) == ("notifications/tools/list_changed", "new")
+
+
+@pytest.mark.parametrize("accept", [None, "*/*", "text/*", "text/event-stream;q=0.5"])
+async def test_who_may_listen(demo: Site, accept: str | None) -> None:
+    async with demo.link() as link:
+        await link.ask("GET", "/mcp", {} if accept is None else {"Accept": accept})
+        assert (await link.answer_head())[0] == 200
+
+
+async def test_a_caller_that_takes_no_stream_is_not_given_one(demo: Site) -> None:
+    assert (await demo.get("/mcp", {"Accept": "application/json"})).status == 406
+
+
+@pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded", "application/jsonx", ""])
+async def test_what_is_not_called_json_is_not_read(demo: Site, kind: str | None) -> None:
+    headers = {} if kind is None else {"Content-Type": kind}
+    answer = await demo.ask("POST", "/mcp", headers, request("ping"))
+    assert (answer.status, answer.code) == (415, -32600)
+
+
+@pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "Application/JSON", "application/json ;x=y"])
+async def test_json_may_be_called_so_in_several_ways(demo: Site, kind: str) -> None:
+    assert (await demo.ask("POST", "/mcp", {"Content-Type": kind}, request("ping"))).status == 200
+
+
+async def test_several_requests_share_one_connection(demo: Site) -> None:
+    async with demo.link() as link:
+        for _ in range(5):
+            await link.ask("POST", "/mcp", JSON, b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
+            assert (await link.answer()).json["result"] == {}
+
+
+async def test_requests_sent_in_a_row_are_answered_in_order(demo: Site) -> None:
+    async with demo.link() as link:
+        for number in range(5):
+            await link.ask("POST", "/mcp", JSON, b'{"jsonrpc":"2.0","id":%d,"method":"ping"}' % number)
+        assert [(await link.answer()).json["id"] for _ in range(5)] == list(range(5))
+
+
+async def test_a_thousand_callers_at_once_are_all_answered(demo: Site) -> None:
+    async def one(number: int) -> int:
+        return int((await demo.post(request("ping", id=number))).json["id"])
+
+    for start in range(0, 1000, 200):
+        wanted = range(start, start + 200)
+        assert await asyncio.gather(*map(one, wanted)) == list(wanted)

@@ -1,0 +1,39 @@
+// @modelcontextprotocol/client (version 2), in either era.
+//   node client_v2.mjs legacy|auto COMMAND ARGUMENT...
+import { Ear, answers, judge, play, print } from "./scenario.mjs";
+
+const { Client } = judge("@modelcontextprotocol/client");
+const { StdioClientTransport } = judge("@modelcontextprotocol/client/stdio");
+
+const [mode, command, ...args] = process.argv.slice(2);
+const capabilities = { elicitation: { form: {} }, sampling: {}, roots: {} };
+const client = new Client({ name: "sdk-v2", version: "2" }, { capabilities, versionNegotiation: { mode } });
+const ear = new Ear();
+const asked = [];
+
+client.setRequestHandler("elicitation/create", ({ params }) => answers.elicit(asked)(params));
+client.setRequestHandler("sampling/createMessage", ({ params }) => answers.sample(asked)(params));
+client.setRequestHandler("roots/list", answers.roots);
+for (const method of [
+  "notifications/tools/list_changed",
+  "notifications/resources/list_changed",
+  "notifications/resources/updated",
+]) {
+  client.setNotificationHandler(method, ({ params }) => ear.hear(method, params));
+}
+
+await client.connect(new StdioClientTransport({ command, args, stderr: "ignore" }));
+const call = (name, given = {}, options) => client.callTool({ name, arguments: given }, options);
+const subscribe = async () => {
+  await client.subscribeResource({ uri: "memo://watched" });
+  return () => client.unsubscribeResource({ uri: "memo://watched" });
+};
+const listen = async () => {
+  const wanted = { toolsListChanged: true, resourcesListChanged: true, resourceSubscriptions: ["memo://watched"] };
+  const subscription = await client.listen(wanted);
+  return () => subscription.close();
+};
+const watch = mode === "legacy" ? subscribe : listen;
+const version = client.getNegotiatedProtocolVersion();
+await print({ version, ...(await play({ client, call, ear, asked, watch })) });
+await client.close();

@@ -1,0 +1,68 @@
+"""How foreign clients are started: which command runs our server, which Node.js runs theirs."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+JUDGES = ROOT / "tests" / "judges" / "node_modules"
+DEADLINE_S = 40.0
+
+
+@pytest.fixture(scope="session")
+def command() -> list[str]:
+    """The command that serves one client on stdio."""
+    return [sys.executable, str(HERE / "server.py")]
+
+
+@pytest.fixture(scope="session")
+def within() -> Callable[[Coroutine[Any, Any, Any]], Any]:
+    """Run a coroutine to its end, or fail at the deadline."""
+
+    def run(work: Coroutine[Any, Any, Any], seconds: float = DEADLINE_S) -> Any:
+        async def bounded() -> Any:
+            async with asyncio.timeout(seconds):
+                return await work
+
+        return asyncio.run(bounded())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def node() -> list[str]:
+    """The Node.js that the judges run on; a machine without one skips the test, saying so."""
+    local = ROOT / ".node" / "bin" / "node"
+    found = str(local) if local.exists() else shutil.which("node")
+    if found is None or not JUDGES.is_dir():
+        pytest.skip("no Node.js judges here: `make setup` on a machine with node and npm installs them")
+    return [found]
+
+
+@pytest.fixture(scope="session")
+def run_script(node: list[str], command: list[str]) -> Callable[..., Any]:
+    """Run one of our client scripts against the server; what it printed, as JSON."""
+
+    def run(script: str, *arguments: str) -> Any:
+        # `import` looks for packages beside the script, so the judges' folder is told, not searched.
+        environment = os.environ | {"JUDGES": str(JUDGES)}
+        done = subprocess.run(
+            [*node, str(HERE / script), *arguments, *command],
+            capture_output=True,
+            timeout=DEADLINE_S,
+            env=environment,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return json.loads(done.stdout)
+
+    return run

@@ -1,0 +1,91 @@
+"""The Inspector's command line against our server, in both eras. It lists, calls, reads and gets; no more."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+INSPECTOR = ROOT / "tests/judges/node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+TOOL_FAILED = 5
+
+Inspect = Callable[..., tuple[int, Any]]
+
+
+@pytest.fixture(params=["legacy", "modern"])
+def inspect(request: pytest.FixtureRequest, node: list[str], command: list[str], tmp_path: Path) -> Inspect:
+    """Run one method; the exit code and the result."""
+
+    def run(*arguments: str) -> tuple[int, Any]:
+        flags = ["--protocol-era", request.param, "--format", "json", "--quiet", "--method"]
+        done = subprocess.run(
+            [*node, str(INSPECTOR), "--cli", *command, *flags, *arguments],
+            capture_output=True,
+            timeout=40,
+            env=os.environ | {"HOME": str(tmp_path)},
+            check=False,
+        )
+        result = json.loads(done.stdout)["result"] if done.stdout else json.loads(done.stderr)
+        return done.returncode, result
+
+    return run
+
+
+def test_it_lists_tools_and_finds_their_schemas_portable(inspect: Inspect) -> None:
+    code, result = inspect("tools/list", "--strict")
+    assert code == 0
+    assert [tool["name"] for tool in result["tools"]][:3] == ["echo", "add", "count"]
+
+
+def test_it_calls_a_tool(inspect: Inspect) -> None:
+    code, result = inspect("tools/call", "--tool-name", "add", "--tool-arg", "a=2", "b=3")
+    assert code == 0
+    assert result["structuredContent"] == {"total": 5, "terms": [2, 3]}
+
+
+def test_it_sees_the_end_of_a_tool_that_reports_progress(inspect: Inspect) -> None:
+    code, result = inspect("tools/call", "--tool-name", "slow", "--tool-arg", "steps=2")
+    assert code == 0
+    assert result["content"] == [{"type": "text", "text": "2 steps"}]
+
+
+@pytest.mark.parametrize("tool", ["failing", "failing_sum"])
+def test_it_sees_that_a_tool_failed(inspect: Inspect, tool: str) -> None:
+    arguments = ["--tool-arg", "a=1"] if tool == "failing_sum" else []
+    code, result = inspect("tools/call", "--tool-name", tool, *arguments)
+    assert code == TOOL_FAILED
+    assert result["isError"] is True
+    assert json.loads(result["content"][0]["text"])["error"]["tool"] == tool
+
+
+def test_it_lists_and_reads_resources(inspect: Inspect) -> None:
+    code, result = inspect("resources/list")
+    assert code == 0
+    uris = [entry["uri"] for entry in result["resources"]]
+    assert uris == ["memo://static", "memo://bytes", "memo://watched", "memo://seen"]
+    code, result = inspect("resources/templates/list")
+    assert code == 0
+    assert result["resourceTemplates"][0]["uriTemplate"] == "memo://people/{name}"
+    code, result = inspect("resources/read", "--uri", "memo://people/grace")
+    assert code == 0
+    contents = {"uri": "memo://people/grace", "mimeType": "text/plain", "text": "about grace"}
+    assert result["contents"] == [contents]
+
+
+def test_it_is_told_that_a_resource_is_missing(inspect: Inspect) -> None:
+    code, result = inspect("resources/read", "--uri", "memo://nowhere")
+    assert code == 1
+    assert result["error"]["message"] == "Resource not found"
+
+
+def test_it_lists_and_gets_prompts(inspect: Inspect) -> None:
+    code, result = inspect("prompts/list")
+    assert code == 0
+    assert [prompt["name"] for prompt in result["prompts"]] == ["greeting"]
+    code, result = inspect("prompts/get", "--prompt-name", "greeting", "--prompt-args", "name=Ada", "style=formal")
+    assert code == 0
+    assert [message["content"]["text"] for message in result["messages"]] == ["Greet Ada", "In a formal style"]

@@ -1,0 +1,449 @@
+"""The official Python SDK's client against our server, in both eras."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated, ToolsListChanged
+from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
+
+LEGACY, MODERN = "legacy", "auto"
+ERAS = [pytest.param(LEGACY, id="2025-11-25"), pytest.param(MODERN, id="2026-07-28")]
+Within = Callable[..., Any]
+
+pytestmark = pytest.mark.filterwarnings(f"ignore::{MCPDeprecationWarning.__module__}.{MCPDeprecationWarning.__name__}")
+
+
+class Wire:
+    """What reached the client unasked, in order."""
+
+    def __init__(self) -> None:
+        self.notes: list[Any] = []
+        self.asked: list[Any] = []
+        self._arrived = asyncio.Event()
+
+    async def note(self, message: Any) -> None:
+        assert not isinstance(message, Exception), message
+        self.notes.append(message)
+        self._arrived.set()
+
+    async def until(self, kind: type[Any]) -> Any:
+        while True:
+            for message in self.notes:
+                if isinstance(message, kind):
+                    return message
+            self._arrived.clear()
+            await asyncio.wait_for(self._arrived.wait(), 10)
+
+    async def elicit(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        self.asked.append(params)
+        return types.ElicitResult(action="accept", content={"name": f"Ada {len(self.asked)}", "age": 36})
+
+    async def sample(self, context: Any, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+        self.asked.append(params)
+        text = types.TextContent(type="text", text="old pond")
+        return types.CreateMessageResult(role="assistant", content=text, model="basho")
+
+    async def roots(self, context: Any) -> types.ListRootsResult:
+        return types.ListRootsResult(roots=[types.Root(uri="file:///home/ada", name="home")])
+
+
+@asynccontextmanager
+async def connected(command: list[str], mode: str, **options: Any) -> AsyncIterator[tuple[Client, Wire]]:
+    wire = Wire()
+    server = StdioServerParameters(command=command[0], args=command[1:])
+    async with Client(server, mode=mode, message_handler=wire.note, read_timeout_seconds=20, **options) as client:
+        yield client, wire
+
+
+def talkative(wire: Wire) -> dict[str, Any]:
+    return {"elicitation_callback": wire.elicit, "sampling_callback": wire.sample, "list_roots_callback": wire.roots}
+
+
+async def counts(client: Client, **awaited: int) -> dict[str, int]:
+    return dict((await client.call_tool("counts", awaited)).structured_content or {})
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_it_learns_who_we_are(command: list[str], within: Within, mode: str) -> None:
+    async def scenario() -> None:
+        async with connected(command, mode) as (client, _):
+            assert client.protocol_version == ("2025-11-25" if mode == LEGACY else "2026-07-28")
+            assert client.server_info is not None
+            assert (client.server_info.name, client.server_info.version) == ("interop", "1.2.3")
+            assert client.server_info.title == "Interop fixture"
+            assert client.instructions == "Ask for an echo."
+            capabilities = client.server_capabilities
+            assert capabilities.tools is not None
+            assert capabilities.tools.list_changed
+            assert capabilities.resources is not None
+            assert capabilities.resources.subscribe
+            assert capabilities.completions is not None
+
+    within(scenario())
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_it_lists_tools_with_their_schemas(command: list[str], within: Within, mode: str) -> None:
+    async def scenario() -> None:
+        async with connected(command, mode) as (client, _):
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert list(tools)[:3] == ["echo", "add", "count"]
+            assert tools["echo"].description == "Give the text back."
+            assert tools["echo"].input_schema["properties"]["text"] == {"type": "string", "description": "What to say."}
+            assert tools["echo"].annotations is not None
+            assert tools["echo"].annotations.read_only_hint is True
+            assert tools["add"].input_schema["required"] == ["a"]
+            assert tools["add"].output_schema is not None
+            assert tools["add"].output_schema["required"] == ["total", "terms"]
+            scalar = tools["count"].output_schema
+            assert scalar is not None
+            # A bare number is a result only in the modern era; before it is wrapped in an object.
+            assert scalar["type"] == ("object" if mode == LEGACY else "integer")
+
+    within(scenario())
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_it_calls_tools_and_gets_text_and_data(command: list[str], within: Within, mode: str) -> None:
+    async def scenario() -> None:
+        async with connected(command, mode) as (client, _):
+            await client.list_tools()  # from here on the client checks results against their schemas
+            said = await client.call_tool("echo", {"text": "grüße 🌍\u2028"})
+            assert [block.model_dump(exclude_none=True) for block in said.content] == [
+                {"type": "text", "text": "grüße 🌍\u2028"}
+            ]
+            assert not said.is_error
+            added = await client.call_tool("add", {"a": 2, "b": 3})
+            assert added.structured_content == {"total": 5, "terms": [2, 3]}
+            number = await client.call_tool("count")
+            assert number.structured_content == ({"result": 42} if mode == LEGACY else 42)
+
+    within(scenario())
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_it_reads_every_kind_of_content(command: list[str], within: Within, mode: str) -> None:
+    async def scenario() -> None:
+        async with connected(command, mode) as (client, _):
+            text, image, audio, embedded, link = (await client.call_tool("gallery")).content
+            assert text.type == "text"
+            assert text.text == "all kinds"
+            assert image.type == "image"
+            assert image.mime_type == "image/png"
+            assert base64.b64decode(image.data).startswith(b"\x89PNG")
+            assert audio.type == "audio"
+            assert base64.b64decode(audio.data).startswith(b"RIFF")
+            assert embedded.type == "resource"
+            assert embedded.resource.uri == "memo://inside"
+            assert isinstance(embedded.resource, types.TextResourceContents)
+            assert embedded.resource.text == "inside"
+            assert link.type == "resource_link"
+            assert link.uri == "memo://static"
+
+    within(scenario())
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_a_failed_tool_is_a_result_and_an_unknown_one_is_an_error(
+    command: list[str], within: Within, mode: str
+) -> None:
+    async def scenario() -> None:
+        async with connected(command, mode) as (client, _):
+            await client.list_tools()
+            failed = await client.call_tool("failing")
+            assert failed.is_error
+            error = {"type": "tool_error", "message": "the well is dry", "tool": "failing"}
+            error |= {"code": "dry_well", "data": {"depth": 7}}
+            assert failed.structured_content == {"ok": False, "error": error}
+            unfit = await client.call_tool("failing_sum", {"a": 1})
+            assert unfit.is_error
+            error = {"type": "tool_error", "message": "cannot add 1", "tool": "failing_sum"}
+            assert json.loads(unfit.content[0].text) == {"ok": False, "error": error}
+            # Some clients check even failures against the tool's output schema, so there is no data to check.
+            assert unfit.structured_content is None
+            wrong = await client.call_tool("add", {"a": "one"})
+            assert wrong.is_error
+            assert json.loads(wrong.content[0].text)["error"]["type"] == "validation_error"
+            with pytest.raises(MCPError) as unknown:
+                await client.call_tool("missing")
+            assert unknown.value.code == types.INVALID_PARAMS
+
+    within(scenario())
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_progress_comes_in_order_and_before_the_result(command: list[str], within: Within, mode: str) -> None:
+    async def scenario() -> None:
+        async with connected(command, mode) as (client, _):
+            heard: list[tuple[float, float | None, str | None]] = []
+            complete = asyncio.Event()
+
+            async def progress(value: float, total: float | None, message: str | None) -> None:
+                heard.append((value, total, message))
+                if len(heard) == 4:
+                    complete.set()
+
+            result = await client.call_tool("slow", {"steps": 4}, progress_callback=progress)
+            assert result.content[0].text == "4 steps"
+            await asyncio.wait_for(complete.wait(), 10)
+            assert heard == [(step, 4, f"step {step}") for step in range(1, 5)]
+
+    within(scenario())
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_logs_come_at_the_level_asked_for(command: list[str], within: Within, mode: str) -> None:
+    async def scenario() -> None:
+        heard: list[types.LoggingMessageNotificationParams] = []
+
+        async def log(params: types.LoggingMessageNotificationParams) -> None:
+            heard.append(params)
+
+        level = {"log_level": "info"} if mode == MODERN else {}
+        async with connected(command, mode, logging_callback=log, **level) as (client, wire):
+            if mode == LEGACY:
+                await client.set_logging_level("info")
+            await client.call_tool("slow", {"steps": 2})
+            await wire.until(types.LoggingMessageNotification)
+            await client.call_tool("echo", {"text": "a turn later"})
+            assert [(entry.level, entry.data) for entry in heard] == [("info", "did step 1"), ("info", "did step 2")]
+            if mode == LEGACY:
+                await client.set_logging_level("error")
+                await client.call_tool("slow", {"steps": 2})
+                await client.call_tool("echo", {"text": "a turn later"})
+                assert len(heard) == 2
+
+    within(scenario())
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_a_cancelled_call_stops_and_the_server_goes_on(command: list[str], within: Within, mode: str) -> None:
+    async def scenario() -> None:
+        async with connected(command, mode) as (client, _):
+            waiting = asyncio.Event()
+
+            async def progress(value: float, total: float | None, message: str | None) -> None:
+                waiting.set()
+
+            call = asyncio.create_task(client.call_tool("wait_forever", progress_callback=progress))
+            await asyncio.wait_for(waiting.wait(), 10)
+            assert (await counts(client))["cancelled"] == 0
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            assert await counts(client, cancelled=1) == {"started": 1, "cancelled": 1, "finished": 0}
+
+    within(scenario())
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_a_person_fills_in_a_form(command: list[str], within: Within, mode: str) -> None:
+    async def scenario() -> None:
+        person = Wire()
+        async with connected(command, mode, **talkative(person)) as (client, _):
+            assert (await client.call_tool("ask_name")).content[0].text == "Ada 1 is 36"
+            form = person.asked[0]
+            assert form.message == "Who are you?"
+            assert form.requested_schema["properties"]["name"] == {"type": "string"}
+            assert form.requested_schema["required"] == ["name"]
+
+    within(scenario())
+
+
+@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_a_person_may_refuse(command: list[str], within: Within, mode: str, action: Any) -> None:
+    async def refuse(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        return types.ElicitResult(action=action)
+
+    async def scenario() -> None:
+        async with connected(command, mode, elicitation_callback=refuse) as (client, _):
+            assert (await client.call_tool("ask_name")).content[0].text == f"nobody ({action})"
+
+    within(scenario())
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_a_handler_that_asks_twice_runs_once(command: list[str], within: Within, mode: str) -> None:
+    async def scenario() -> None:
+        person = Wire()
+        async with connected(command, mode, **talkative(person)) as (client, _):
+            assert (await client.call_tool("interview")).content[0].text == "Ada 1 and Ada 2"
+            assert [form.message for form in person.asked] == ["Who are you?", "And your friend?"]
+            assert (await counts(client))["started"] == 1
+
+    within(scenario())
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_the_clients_model_and_roots_are_asked(command: list[str], within: Within, mode: str) -> None:
+    async def scenario() -> None:
+        person = Wire()
+        async with connected(command, mode, **talkative(person)) as (client, _):
+            assert (await client.call_tool("sample_haiku", {"topic": "frogs"})).content[0].text == "basho: old pond"
+            wish = person.asked[0]
+            assert wish.messages[0].content.text == "A haiku about frogs"
+            assert (wish.max_tokens, wish.system_prompt, wish.temperature) == (64, "You are a poet", 0.5)
+            roots = (await client.call_tool("list_roots")).structured_content
+            assert roots == ({"result": ["file:///home/ada"]} if mode == LEGACY else ["file:///home/ada"])
+
+    within(scenario())
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_a_client_that_cannot_ask_a_person_is_told_so(command: list[str], within: Within, mode: str) -> None:
+    async def scenario() -> None:
+        async with connected(command, mode) as (client, _):
+            if mode == LEGACY:
+                failed = await client.call_tool("ask_name")
+                assert failed.is_error
+                assert "elicitation" in failed.content[0].text
+                return
+            with pytest.raises(MCPError) as missing:
+                await client.call_tool("ask_name")
+            assert missing.value.code == -32021
+            assert missing.value.error.data == {"requiredCapabilities": {"elicitation": {}}}
+
+    within(scenario())
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_it_lists_and_reads_resources(command: list[str], within: Within, mode: str) -> None:
+    async def scenario() -> None:
+        async with connected(command, mode) as (client, _):
+            listed = {entry.uri: entry for entry in (await client.list_resources()).resources}
+            assert list(listed) == ["memo://static", "memo://bytes", "memo://watched", "memo://seen"]
+            assert listed["memo://static"].title == "A memo"
+            assert listed["memo://static"].mime_type == "text/plain"
+            templates = (await client.list_resource_templates()).resource_templates
+            assert [template.uri_template for template in templates] == ["memo://people/{name}"]
+            text = (await client.read_resource("memo://static")).contents[0]
+            assert (text.uri, text.mime_type, text.text) == ("memo://static", "text/plain", "static text")
+            blob = (await client.read_resource("memo://bytes")).contents[0]
+            assert base64.b64decode(blob.blob).startswith(b"\x89PNG")
+            assert (await client.read_resource("memo://people/ada")).contents[0].text == "about ada"
+            for missing in ("memo://nowhere", "memo://people/nobody"):
+                with pytest.raises(MCPError) as error:
+                    await client.read_resource(missing)
+                assert error.value.code == (-32002 if mode == LEGACY else types.INVALID_PARAMS)
+                assert error.value.error.data == {"uri": missing}
+
+    within(scenario())
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_it_gets_prompts_and_completions(command: list[str], within: Within, mode: str) -> None:
+    async def scenario() -> None:
+        async with connected(command, mode) as (client, _):
+            (prompt,) = (await client.list_prompts()).prompts
+            assert (prompt.name, prompt.title, prompt.description) == ("greeting", "Greeting", "Greet someone.")
+            assert [(item.name, item.required) for item in prompt.arguments or []] == [("name", True), ("style", False)]
+            got = await client.get_prompt("greeting", {"name": "Ada", "style": "formal"})
+            assert [(item.role, item.content.text) for item in got.messages] == [
+                ("user", "Greet Ada"),
+                ("assistant", "In a formal style"),
+            ]
+            with pytest.raises(MCPError) as error:
+                await client.get_prompt("greeting", {})
+            assert error.value.code == types.INVALID_PARAMS
+            of_prompt = types.PromptReference(type="ref/prompt", name="greeting")
+            styles = await client.complete(of_prompt, {"name": "style", "value": "f"})
+            assert styles.completion.values == ["formal", "friendly"]
+            of_template = types.ResourceTemplateReference(type="ref/resource", uri="memo://people/{name}")
+            names = await client.complete(of_template, {"name": "name", "value": "a"})
+            assert names.completion.values == ["ada", "alan"]
+
+    within(scenario())
+
+
+def test_a_legacy_session_hears_of_what_it_subscribed_to(command: list[str], within: Within) -> None:
+    async def scenario() -> None:
+        async with connected(command, LEGACY) as (client, wire):
+            await client.call_tool("touch_resource")
+            await client.subscribe_resource("memo://watched")
+            await client.call_tool("touch_resource")
+            updated = await wire.until(types.ResourceUpdatedNotification)
+            assert updated.params.uri == "memo://watched"
+            assert (await client.read_resource("memo://watched")).contents[0].text == "version 2"
+            await client.unsubscribe_resource("memo://watched")
+            await client.call_tool("touch_resource")
+            await client.call_tool("echo", {"text": "a turn later"})
+            assert len(wire.notes) == 1
+
+    within(scenario())
+
+
+def test_a_legacy_session_hears_of_new_tools_and_resources(command: list[str], within: Within) -> None:
+    async def scenario() -> None:
+        async with connected(command, LEGACY) as (client, wire):
+            await client.call_tool("register_tool", {"name": "hello"})
+            await wire.until(types.ToolListChangedNotification)
+            assert (await client.list_tools()).tools[-1].name == "hello"
+            assert (await client.call_tool("hello", {"who": "Ada"})).content[0].text == "hello greets Ada"
+            await client.call_tool("add_resource", {"name": "new"})
+            await wire.until(types.ResourceListChangedNotification)
+            assert (await client.list_resources()).resources[-1].uri == "memo://added/new"
+            await client.call_tool("unregister_tool", {"name": "hello"})
+            assert "hello" not in {tool.name for tool in (await client.list_tools()).tools}
+            kinds = [type(note) for note in wire.notes]
+            assert kinds.count(types.ToolListChangedNotification) == 2
+            assert kinds.count(types.ResourceListChangedNotification) == 1
+
+    within(scenario())
+
+
+def test_a_modern_client_hears_what_it_listens_to_and_nothing_else(command: list[str], within: Within) -> None:
+    async def scenario() -> None:
+        async with connected(command, MODERN) as (client, wire):
+            await client.call_tool("register_tool", {"name": "before"})
+            async with client.listen(tools_list_changed=True, resource_subscriptions=["memo://watched"]) as heard:
+                assert heard.honored.tools_list_changed is True
+                assert heard.honored.resource_subscriptions == ["memo://watched"]
+                await client.call_tool("add_resource", {"name": "new"})
+                await client.call_tool("register_tool", {"name": "hello"})
+                assert isinstance(await asyncio.wait_for(anext(heard), 10), ToolsListChanged)
+                assert (await client.list_tools()).tools[-1].name == "hello"
+                await client.call_tool("touch_resource")
+                assert await asyncio.wait_for(anext(heard), 10) == ResourceUpdated(uri="memo://watched")
+                assert (await client.read_resource("memo://watched")).contents[0].text == "version 1"
+            await client.call_tool("register_tool", {"name": "after"})
+            await client.call_tool("echo", {"text": "a turn later"})
+            # Nothing outside the stream: a modern server never tells a client what it did not ask for.
+            told = [note.params.meta for note in wire.notes if note.params is not None]
+            assert [note for note in wire.notes if note.params is None] == []
+            assert all(meta and "io.modelcontextprotocol/subscriptionId" in meta for meta in told)
+
+    within(scenario())
+
+
+def test_two_listens_of_one_client_are_told_apart(command: list[str], within: Within) -> None:
+    async def scenario() -> None:
+        async with (
+            connected(command, MODERN) as (client, _),
+            client.listen(tools_list_changed=True) as tools,
+            client.listen(resources_list_changed=True) as resources,
+        ):
+            await client.call_tool("add_resource", {"name": "new"})
+            await client.call_tool("register_tool", {"name": "hello"})
+            assert isinstance(await asyncio.wait_for(anext(tools), 10), ToolsListChanged)
+            assert isinstance(await asyncio.wait_for(anext(resources), 10), ResourcesListChanged)
+
+    within(scenario())
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_many_calls_in_flight_get_each_their_own_answer(command: list[str], within: Within, mode: str) -> None:
+    async def scenario() -> None:
+        async with connected(command, mode) as (client, _):
+            texts = [f"text {number}" for number in range(100)]
+            answers = await asyncio.gather(*(client.call_tool("echo", {"text": text}) for text in texts))
+            assert [answer.content[0].text for answer in answers] == texts
+
+    within(scenario())

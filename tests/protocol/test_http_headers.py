@@ -1,0 +1,42 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubbub.protocol.http_headers import Headers
+
+names = st.sampled_from([b"host", b"origin", b"cookie", b"accept", b"x-other"])
+values = st.binary(max_size=8)
+
+
+def test_a_header_is_text_by_its_lower_case_name():
+    headers = Headers([(b"host", b"localhost"), (b"x-name", b"caf\xe9")])
+    assert headers.get(b"host") == "localhost"
+    assert headers.raw(b"x-name") == b"caf\xe9"
+    assert headers.get(b"x-name") == "café"
+    assert b"host" in headers
+    assert b"origin" not in headers
+    assert headers.get(b"origin") is None
+    assert not headers.has_doubled
+
+
+def test_neither_of_two_values_is_picked():
+    headers = Headers([(b"host", b"localhost"), (b"accept", b"a"), (b"host", b"evil.example")])
+    assert headers.get(b"host") == "localhost, evil.example"
+    assert headers.doubled(b"host")
+    assert not headers.doubled(b"accept")
+    assert not headers.doubled(b"origin")
+    assert headers.has_doubled
+
+
+def test_a_cookie_that_came_in_pieces_is_one_cookie():
+    assert Headers([(b"cookie", b"a=1"), (b"cookie", b"b=2")]).get(b"cookie") == "a=1; b=2"
+
+
+@given(st.lists(st.tuples(names, values)))
+def test_doubled_says_exactly_which_names_came_more_than_once(pairs):
+    headers = Headers(pairs)
+    found = [name for name, _ in pairs]
+    for name in set(found):
+        assert headers.doubled(name) == (found.count(name) > 1)
+        separator = b"; " if name == b"cookie" else b", "
+        assert headers.raw(name) == separator.join(value for other, value in pairs if other == name)
+    assert headers.has_doubled == (len(set(found)) < len(found))

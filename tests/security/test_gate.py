@@ -1,0 +1,129 @@
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubbub.errors import SettingsError
+from hubbub.protocol.http_headers import Headers
+from hubbub.protocol.model import ANONYMOUS, Principal
+from hubbub.security.gate import SINGLE_HEADERS, EdgeSettings, Gate, Refusal, check_bind, unauthorized
+
+HOST = (b"host", b"127.0.0.1:3000")
+ALICE = Principal("alice")
+
+
+def ask(gate, *pairs):
+    return asyncio.run(gate(Headers(pairs), "127.0.0.1"))
+
+
+class Password:
+    """An authenticator that knows one caller."""
+
+    async def __call__(self, headers):
+        sent = headers.get(b"x-password")
+        if sent is None:
+            return None
+        return ALICE if sent == "right" else unauthorized("wrong")
+
+
+def test_a_caller_of_this_machine_is_anonymous():
+    assert ask(Gate(EdgeSettings()), HOST) is ANONYMOUS
+
+
+def test_a_page_of_this_machine_may_call():
+    assert ask(Gate(EdgeSettings()), HOST, (b"origin", b"http://localhost:5173")) is ANONYMOUS
+
+
+@pytest.mark.parametrize("host", [None, b"", b"evil.example", b"localhost:99999"])
+def test_a_wrong_host_is_refused_with_what_to_do(host):
+    refusal = ask(Gate(EdgeSettings()), *([] if host is None else [(b"host", host)]))
+    assert isinstance(refusal, Refusal)
+    assert refusal.status == 403
+    assert "Host" in refusal.message or "allowed_hosts" in refusal.message
+
+
+@pytest.mark.parametrize("origin", [b"null", b"", b"https://evil.example", b"http://127.0.0.1@evil.example"])
+def test_a_wrong_origin_is_refused_with_what_to_do(origin):
+    refusal = ask(Gate(EdgeSettings()), HOST, (b"origin", origin))
+    assert isinstance(refusal, Refusal)
+    assert refusal.status == 403
+    assert "allowed_origins" in refusal.message
+
+
+def test_what_is_configured_is_allowed():
+    gate = Gate(EdgeSettings(allowed_hosts=("mcp.example.com",), allowed_origins=("https://app.example.com",)))
+    assert ask(gate, (b"host", b"mcp.example.com"), (b"origin", b"https://app.example.com")) is ANONYMOUS
+
+
+@pytest.mark.parametrize("name", SINGLE_HEADERS)
+def test_a_header_that_decides_must_not_come_twice(name):
+    refusal = ask(Gate(EdgeSettings()), HOST, (name, b"127.0.0.1"), (name, b"127.0.0.1"))
+    assert isinstance(refusal, Refusal)
+    assert refusal.status == 400
+    assert name.decode() in refusal.message
+
+
+def test_other_headers_may_come_twice():
+    assert ask(Gate(EdgeSettings()), HOST, (b"accept", b"a"), (b"accept", b"b")) is ANONYMOUS
+
+
+def test_a_caller_must_be_known_where_callers_are_known():
+    gate = Gate(EdgeSettings(bind_host="0.0.0.0"), [Password(), Password()])
+    refusal = ask(gate, HOST)
+    assert isinstance(refusal, Refusal)
+    assert refusal.status == 401
+    assert refusal.headers == ((b"www-authenticate", b'Bearer realm="hubbub"'),)
+    assert "X-API-Key" in refusal.message
+    assert ask(gate, HOST, (b"x-password", b"right")) == ALICE
+    wrong = ask(gate, HOST, (b"x-password", b"wrong"))
+    assert isinstance(wrong, Refusal)
+    assert wrong.message == "wrong"
+
+
+def test_a_known_caller_with_a_wrong_host_is_refused_before_the_credential_is_looked_at():
+    refusal = ask(Gate(EdgeSettings(), [Password()]), (b"host", b"evil.example"), (b"x-password", b"right"))
+    assert isinstance(refusal, Refusal)
+    assert refusal.status == 403
+
+
+def test_routes_for_anybody_still_need_the_right_host():
+    gate = Gate(EdgeSettings(), [Password()])
+    assert gate.check(Headers([HOST])) is None
+    assert gate.check(Headers([(b"host", b"evil.example")])).status == 403
+
+
+def test_an_address_is_a_good_host_only_off_loopback():
+    host = (b"host", b"192.168.1.20:3000")
+    assert ask(Gate(EdgeSettings(bind_host="0.0.0.0", insecure=True)), host) is ANONYMOUS
+    assert isinstance(ask(Gate(EdgeSettings()), host), Refusal)
+
+
+@given(st.lists(st.tuples(st.sampled_from([b"host", b"origin", b"authorization", b"accept"]), st.binary(max_size=40))))
+def test_whatever_is_sent_the_answer_is_a_caller_or_a_refusal_that_can_be_written(pairs):
+    outcome = ask(Gate(EdgeSettings()), *pairs)
+    if isinstance(outcome, Refusal):
+        assert outcome.status in (400, 401, 403)
+        assert outcome.message.isprintable()
+        assert outcome.message.isascii()
+        assert len(outcome.message) < 500
+    else:
+        assert outcome is ANONYMOUS
+
+
+# -- binding -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "[::1]", "127.0.0.2"])
+def test_loopback_may_be_bound_without_auth(host):
+    check_bind(host, has_auth=False, insecure=False)
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "[::]", "192.168.1.2", "example.com", "localhost.example"])
+def test_anything_else_needs_auth_or_the_word_insecure(host):
+    with pytest.raises(SettingsError, match="--insecure"):
+        check_bind(host, has_auth=False, insecure=False)
+    with pytest.raises(SettingsError, match="--insecure"):
+        Gate(EdgeSettings(bind_host=host))
+    check_bind(host, has_auth=True, insecure=False)
+    check_bind(host, has_auth=False, insecure=True)

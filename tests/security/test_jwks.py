@@ -1,0 +1,193 @@
+import asyncio
+
+import pytest
+
+from hubbub import bounds
+from hubbub.errors import ConnectionClosed
+from hubbub.security.jwks import FetchedKeys, KeysUnavailable, VerifyingKey, select
+
+
+def key(kid, *algorithms):
+    return VerifyingKey(kid, frozenset(algorithms or ("ES256",)), object())
+
+
+class Issuer:
+    """A JWKS address, its clock, and what went over the wire."""
+
+    def __init__(self, *kids):
+        self.kids = kids
+        self.now = 0.0
+        self.fetches = 0
+        self.error = None
+        self.gate = None
+        self.keys = FetchedKeys("https://issuer.example/jwks", self.fetch, self.read, monotonic=lambda: self.now)
+
+    async def fetch(self, url):
+        assert url == "https://issuer.example/jwks"
+        self.fetches += 1
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+        return ",".join(self.kids).encode()
+
+    def read(self, body):
+        if not body:
+            raise ValueError("no keys")
+        return [key(kid) for kid in body.decode().split(",")]
+
+    async def find(self, kid):
+        found = await self.keys.find(kid, "ES256")
+        return None if found is None else found.kid
+
+
+def test_keys_are_fetched_when_first_needed_and_then_kept():
+    async def main():
+        issuer = Issuer("a", "b")
+        assert issuer.fetches == 0
+        for _ in range(100):
+            assert await issuer.find("a") == "a"
+            assert await issuer.find("b") == "b"
+        assert issuer.fetches == 1
+
+    asyncio.run(main())
+
+
+def test_an_unknown_key_is_looked_for_but_not_more_often_than_allowed():
+    async def main():
+        issuer = Issuer("a")
+        await issuer.find("a")
+        issuer.kids = ("a", "new")
+        assert await issuer.find("new") is None
+        issuer.now += bounds.PUBLIC_KEY_FETCH_S
+        assert await issuer.find("new") == "new"
+        for _ in range(1000):
+            assert await issuer.find("unknown") is None
+        assert issuer.fetches == 2
+
+    asyncio.run(main())
+
+
+def test_a_withdrawn_key_is_forgotten_within_the_hour():
+    async def main():
+        issuer = Issuer("a", "b")
+        assert await issuer.find("b") == "b"
+        issuer.kids = ("a",)
+        issuer.now += bounds.PUBLIC_KEY_FRESH_S + 1
+        assert await issuer.find("b") is None
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("error", [OSError("no route"), ConnectionClosed("gone"), ValueError("bad"), TimeoutError()])
+def test_the_last_good_keys_go_on_for_a_day(error, caplog):
+    async def main():
+        issuer = Issuer("a")
+        await issuer.find("a")
+        issuer.error = error
+        issuer.now = bounds.PUBLIC_KEY_STALE_S - 1
+        assert await issuer.find("a") == "a"
+        assert issuer.fetches == 2
+        issuer.now = bounds.PUBLIC_KEY_STALE_S + 1
+        with pytest.raises(KeysUnavailable):
+            await issuer.find("a")
+
+    asyncio.run(main())
+    assert "jwks_not_fetched" in caplog.text
+
+
+def test_without_any_keys_the_caller_is_told_and_the_issuer_left_in_peace(caplog):
+    async def main():
+        issuer = Issuer()
+        for _ in range(10):
+            with pytest.raises(KeysUnavailable):
+                await issuer.find("a")
+        assert issuer.fetches == 1
+        issuer.kids = ("a",)
+        issuer.now += bounds.PUBLIC_KEY_FETCH_S
+        assert await issuer.find("a") == "a"
+
+    asyncio.run(main())
+
+
+def test_many_callers_wait_for_one_fetch():
+    async def main():
+        issuer = Issuer("a")
+        issuer.gate = asyncio.Event()
+        waiting = [asyncio.create_task(issuer.find("a")) for _ in range(50)]
+        await asyncio.sleep(0)
+        issuer.gate.set()
+        async with asyncio.timeout(5):
+            assert await asyncio.gather(*waiting) == ["a"] * 50
+        assert issuer.fetches == 1
+
+    asyncio.run(main())
+
+
+def test_a_caller_who_leaves_does_not_take_the_fetch_along():
+    async def main():
+        issuer = Issuer("a")
+        issuer.gate = asyncio.Event()
+        leaving, staying = (asyncio.create_task(issuer.find("a")) for _ in range(2))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        await asyncio.sleep(0)
+        issuer.gate.set()
+        async with asyncio.timeout(5):
+            assert await staying == "a"
+        assert leaving.cancelled()
+
+    asyncio.run(main())
+
+
+def test_callers_with_known_keys_do_not_wait_for_fresher_ones():
+    async def main():
+        issuer = Issuer("a")
+        await issuer.find("a")
+        issuer.now += bounds.PUBLIC_KEY_FRESH_S + 1
+        issuer.gate = asyncio.Event()
+        refreshing = asyncio.create_task(issuer.find("a"))
+        await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            assert await issuer.find("a") == "a"
+        assert not refreshing.done()
+        issuer.gate.set()
+        async with asyncio.timeout(5):
+            assert await refreshing == "a"
+
+    asyncio.run(main())
+
+
+def test_an_issuer_that_does_not_answer_is_given_up(monkeypatch, caplog):
+    monkeypatch.setattr(bounds, "FETCH_S", 0.01)
+
+    async def main():
+        issuer = Issuer("a")
+        issuer.gate = asyncio.Event()
+        async with asyncio.timeout(5):
+            with pytest.raises(KeysUnavailable):
+                await issuer.find("a")
+
+    asyncio.run(main())
+
+
+# -- choosing ------------------------------------------------------------------
+
+
+def test_a_named_key_is_found_by_name_and_algorithm():
+    a, b = key("a"), key("b", "RS256")
+    assert select([a, b], "a", "ES256") is a
+    assert select([a, b], "a", "RS256") is None
+    assert select([a, b], "c", "ES256") is None
+
+
+def test_a_key_without_a_name_serves_every_name_if_it_is_alone():
+    bare, named = key(None), key("a")
+    assert select([bare], "anything", "ES256") is bare
+    assert select([bare], None, "ES256") is bare
+    assert select([bare, named], "anything", "ES256") is None
+
+
+def test_a_choice_between_two_is_not_made():
+    assert select([key("a"), key("a")], "a", "ES256") is None
+    assert select([key("a"), key("b")], None, "ES256") is None

@@ -1,0 +1,113 @@
+"""One piece of JSON or a stream: what the setting may decide, and what it must leave alone."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from hubbub.server.http.call_stream import ResponseMode
+from hubbub.server.http.endpoint import Endpoint
+from hubbub.server.server import Server
+from hubbub.transports.http import application
+
+DEADLINE_S = 5.0
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+class Posted:
+    """One POST in flight, from the side of the web server."""
+
+    def __init__(self, method: str, params: dict[str, Any]) -> None:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": META}}
+        self._received = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
+        self._sent: asyncio.Queue[Any] = asyncio.Queue()
+        self._left = asyncio.Event()
+        headers = {
+            "content-type": "application/json",
+            "mcp-protocol-version": "2026-07-28",
+            "mcp-method": method,
+        }
+        self.scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/mcp",
+            "query_string": b"",
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        }
+
+    async def receive(self) -> Any:
+        if self._received:
+            return self._received.pop()
+        await self._left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        self._sent.put_nowait(message)
+
+    def leave(self) -> None:
+        self._left.set()
+
+    async def next(self) -> Any:
+        async with asyncio.timeout(DEADLINE_S):
+            return await self._sent.get()
+
+
+@contextlib.asynccontextmanager
+async def posting(
+    server: Server, mode: ResponseMode, method: str, params: dict[str, Any] | None = None
+) -> AsyncIterator[Posted]:
+    posted = Posted(method, params or {})
+    app = application(Endpoint(server, mode=mode))
+    async with server.running():
+        task = asyncio.create_task(app(posted.scope, posted.receive, posted.send))
+        try:
+            yield posted
+        finally:
+            posted.leave()
+            async with asyncio.timeout(DEADLINE_S):
+                await task
+
+
+def content_type(start: Any) -> bytes:
+    return dict(start["headers"])[b"content-type"]
+
+
+@pytest.mark.parametrize("mode", ["auto", "json", "sse"])
+def test_who_listens_gets_a_stream_whatever_the_mode(mode: ResponseMode):
+    async def scenario() -> None:
+        server = Server("changing")
+        wanted = {"notifications": {"toolsListChanged": True}}
+        async with posting(server, mode, "subscriptions/listen", wanted) as posted:
+            assert content_type(await posted.next()) == b"text/event-stream"
+            assert b"notifications/subscriptions/acknowledged" in (await posted.next())["body"]
+            server.tool(lambda: "late", name="late", description="Registered late.")
+            assert b"notifications/tools/list_changed" in (await posted.next())["body"]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("mode", "kind"), [("auto", b"application/json"), ("sse", b"text/event-stream")])
+def test_an_answer_is_written_as_the_mode_says(mode: ResponseMode, kind: bytes):
+    async def scenario() -> None:
+        async with posting(Server("quiet"), mode, "tools/list") as posted:
+            start = await posted.next()
+            assert (start["status"], content_type(start)) == (200, kind)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("mode", ["auto", "json", "sse"])
+def test_an_error_keeps_its_status_whatever_the_mode(mode: ResponseMode):
+    async def scenario() -> None:
+        async with posting(Server("quiet"), mode, "unknown/method") as posted:
+            start = await posted.next()
+            assert (start["status"], content_type(start)) == (404, b"application/json")
+            assert json.loads((await posted.next())["body"])["error"]["code"] == -32601
+
+    asyncio.run(scenario())

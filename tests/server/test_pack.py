@@ -1,0 +1,37 @@
+"""The pack type: what it needs to run, and what it says when that is missing."""
+
+import pytest
+
+from hubbub.server.pack import Pack
+
+
+def pack(**options: object) -> Pack:
+    return Pack(name="p", summary="s", install=lambda server, settings: None, **options)  # type: ignore[arg-type]
+
+
+def test_a_pack_without_requirements_can_run() -> None:
+    assert pack().can_run()
+
+
+def test_a_pack_names_the_modules_that_it_misses() -> None:
+    wanting = pack(requires=("json", "no_such_module", "no_such.submodule", "json.no_such"))
+    assert wanting.missing() == ["no_such_module", "no_such.submodule", "json.no_such"]
+    assert not wanting.can_run()
+
+
+def test_looking_for_requirements_does_not_import_them() -> None:
+    import sys
+
+    sys.modules.pop("antigravity", None)
+    assert pack(requires=("antigravity",)).can_run()
+    assert "antigravity" not in sys.modules
+
+
+def test_the_advice_is_something_to_type() -> None:
+    assert pack(requires=("x",), extra="peers").advice() == "pip install 'hubbub[peers]'"
+    assert "x" in pack(requires=("x",)).advice()
+
+
+def test_a_pack_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        pack().name = "other"  # type: ignore[misc]

@@ -1,0 +1,55 @@
+"""The keys of questions that one handler asks at the same time."""
+
+import asyncio
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from hubbub.app import connector
+from hubbub.server.context import Context
+from hubbub.server.server import Server
+from hubbub.transports.memory import MemoryLink
+
+
+class Name(msgspec.Struct):
+    name: str
+
+
+async def call(link: MemoryLink, **params: Any) -> dict[str, Any]:
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "names", "_meta": meta, **params}}
+    link.send(json.dumps(message).encode())
+    result: dict[str, Any] = json.loads(await link.receive())["result"]
+    return result
+
+
+@pytest.mark.parametrize(
+    ("keys", "named"),
+    [
+        ([None, None], ["input_1", "input_2"]),
+        (["who", "who", "who"], ["who", "who_2", "who_3"]),
+        (["one", None, "two"], ["one", "input_2", "two"]),
+    ],
+)
+def test_questions_that_are_open_at_once_have_different_keys(keys: list[str | None], named: list[str]):
+    async def scenario() -> None:
+        server = Server("asking")
+
+        @server.tool
+        async def names(context: Context) -> str:
+            answers = await asyncio.gather(*(context.elicit("Who?", Name, key=key) for key in keys))
+            return " ".join(answer.content.name for answer in answers if answer.content is not None)
+
+        async with server.running(), MemoryLink(connector(server)) as link:
+            asked = await call(link)
+            assert list(asked["inputRequests"]) == named
+            responses = {key: {"action": "accept", "content": {"name": key}} for key in named}
+            answered = await call(link, inputResponses=responses, requestState=asked["requestState"])
+            assert answered["content"][0]["text"] == " ".join(named)
+
+    asyncio.run(scenario())

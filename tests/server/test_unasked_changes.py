@@ -1,0 +1,49 @@
+"""Who is told of a change without having asked, on a connection that speaks any era."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from hubbub.app import connector
+from hubbub.server.server import Server
+from hubbub.transports.memory import MemoryLink
+
+INITIALIZE = {"method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}}}
+MODERN = {
+    "method": "tools/list",
+    "params": {
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+    },
+}
+PLAIN = {"method": "ping"}
+
+
+@pytest.mark.parametrize(
+    ("spoken", "is_told"),
+    [
+        ([], True),
+        ([PLAIN], True),
+        ([INITIALIZE], True),
+        ([MODERN], False),
+        ([PLAIN, MODERN], False),
+        ([MODERN, PLAIN], False),
+        ([INITIALIZE, MODERN], True),
+        ([MODERN, INITIALIZE], True),
+    ],
+)
+def test_a_client_that_speaks_only_modern_is_not_told_unasked(spoken: list[dict[str, Any]], is_told: bool):
+    async def scenario() -> None:
+        server = Server("changing")
+        async with server.running(), MemoryLink(connector(server)) as link:
+            for identifier, message in enumerate(spoken):
+                link.send(json.dumps({"jsonrpc": "2.0", "id": identifier, **message}).encode())
+                await link.receive()
+            server.tool(lambda: "late", name="late", description="Registered late.")
+            assert link.waiting() == int(is_told)
+
+    asyncio.run(scenario())

@@ -1,0 +1,165 @@
+"""What users rely on: the public names, the commands, the flags, the settings. Changing these lists is a decision."""
+
+import ast
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import hubbub
+from hubbub.cli.group import COMMANDS
+from hubbub.cli.serve import command as serve
+from hubbub.settings import ServeSettings, known_variables
+from hubbub.settings.fields import settings_of
+
+ROOT = Path(__file__).parents[1]
+
+NAMES = [
+    "Annotations",
+    "Ask",
+    "Audio",
+    "CacheHint",
+    "Check",
+    "Context",
+    "DefinitionError",
+    "Elicited",
+    "EmbeddedResource",
+    "Health",
+    "HubbubError",
+    "Icon",
+    "Image",
+    "MissingCapability",
+    "Pack",
+    "PromptMessage",
+    "ProvidedResource",
+    "ResourceContents",
+    "ResourceDetails",
+    "ResourceLink",
+    "ResourceProvider",
+    "SamplingMessage",
+    "Secret",
+    "Server",
+    "SettingsError",
+    "Text",
+    "Tool",
+    "ToolAnnotations",
+    "ToolError",
+    "View",
+    "__version__",
+    "run",
+    "setting",
+]
+
+FLAGS = [
+    "TARGET",
+    "--transport",
+    "--host",
+    "--port",
+    "--http-addr",
+    "--pack",
+    "--tool-profile",
+    "--response",
+    "--config",
+    "--mcp-json",
+    "--insecure",
+    "--allowed-host",
+    "--allowed-origin",
+    "--key-file",
+    "--jwt-keys",
+    "--jwt-issuer",
+    "--jwt-audience",
+    "--limit",
+    "--max-sessions",
+    "--session-idle-s",
+    "--max-streams",
+    "--drain-s",
+    "--max-message-bytes",
+    "--log-level",
+    "--log-format",
+    "--tool-names",
+]
+
+KEYS = [
+    "target",
+    "transport",
+    "host",
+    "port",
+    "http_addr",
+    "pack",
+    "tool_profile",
+    "response",
+    "config",
+    "mcp_json",
+    "insecure",
+    "allowed_hosts",
+    "allowed_origins",
+    "key_file",
+    "jwt_keys",
+    "jwt_issuer",
+    "jwt_audience",
+    "limits",
+    "max_sessions",
+    "session_idle_s",
+    "max_streams",
+    "drain_s",
+    "max_message_bytes",
+    "log_level",
+    "log_format",
+    "tool_names",
+]
+
+
+def test_the_public_names_are_these() -> None:
+    assert hubbub.__all__ == sorted(NAMES)
+    assert set(NAMES) <= set(dir(hubbub))
+
+
+def test_every_public_name_is_there() -> None:
+    for name in NAMES:
+        assert getattr(hubbub, name).__class__ is not None
+    assert not hasattr(hubbub, "Nonsense")
+
+
+def test_type_checkers_see_the_names_where_they_are_loaded_from() -> None:
+    tree = ast.parse((ROOT / "src/hubbub/__init__.py").read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {
+        node.module: tuple(alias.name for alias in node.names)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+    }
+    assert seen == hubbub._HOMES
+
+
+def test_importing_the_package_loads_nothing_else() -> None:
+    code = "import sys, hubbub; print([name for name in sys.modules if name.startswith(('hubbub.', 'msgspec'))])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", timeout=30, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["version"] == hubbub.__version__
+
+
+def test_the_commands_are_these() -> None:
+    assert sorted(COMMANDS) == ["doctor", "key", "serve"]
+
+
+def test_the_flags_of_serve_are_these() -> None:
+    assert [parameter.opts[0] for parameter in serve.params] == FLAGS
+
+
+def test_the_settings_of_serve_are_these() -> None:
+    assert [setting.key for setting in settings_of(ServeSettings)] == KEYS
+    ours = {name for name in known_variables(ServeSettings) if name.startswith("HUBBUB_")}
+    assert ours == {f"HUBBUB_{key.upper()}" for key in KEYS}
+    assert known_variables(ServeSettings) - ours == {"VDON_MCP_MAX_MESSAGE_BYTES", "VDON_MCP_TOOL_PROFILE"}
+
+
+def test_every_setting_says_what_it_means() -> None:
+    for setting in settings_of(ServeSettings):
+        assert setting.description.endswith("."), setting.name
+        # A flag that is repeated is in the singular, its key in the plural where both read better so.
+        option = f"--{setting.key.replace('_', '-')}"
+        assert setting.flag in ("TARGET" if setting.key == "target" else option, option.removesuffix("s"))

@@ -1,0 +1,231 @@
+"""Settings: who wins, what is refused, and what is never shown."""
+
+import pickle
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubbub import bounds
+from hubbub.errors import SettingsError
+from hubbub.settings import (
+    Secret,
+    ServeSettings,
+    Sources,
+    gather,
+    known_variables,
+    nearest,
+    read_settings,
+    refuse_unknown_variables,
+    setting,
+)
+from hubbub.settings.file import read_file
+
+
+class Turn(msgspec.Struct, frozen=True):
+    url: Annotated[str, setting("Where the relay is.")] = "turn:here"
+
+
+class PeersSettings(msgspec.Struct, frozen=True):
+    room: Annotated[str, setting("Which room.", flag="--room", env="PEERS_ROOM")]
+    secret: Annotated[Secret | None, setting("Shared by all.", flag="--secret", env="PEERS_SECRET")] = None
+    allow: Annotated[tuple[str, ...], setting("Who may come.", flag="--allow")] = ()
+    strict: Annotated[bool, setting("Refuse others.", flag="--strict")] = False
+    pace: Annotated[float, setting("How fast.")] = 1.0
+    mood: Annotated[Literal["calm", "wild"], setting("How.")] = "calm"
+    turn: Turn = Turn()
+
+
+PEERS = ("packs", "peers")
+
+
+def sources(
+    flags: dict[str, Any] | None = None, environ: dict[str, str] | None = None, toml: Path | None = None
+) -> Sources:
+    return Sources(flags or {}, environ or {}, read_file(str(toml)) if toml is not None else None)
+
+
+def toml(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "hubbub.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_defaults_are_safe() -> None:
+    settings = read_settings(ServeSettings, sources())
+    assert settings == ServeSettings()
+    assert settings.address == ("127.0.0.1", 3000)
+    assert settings.transport == "http"
+    assert settings.insecure is False
+    assert settings.max_message_bytes == bounds.MESSAGE_BYTES
+
+
+def test_flags_win_over_variables_and_variables_over_the_file(tmp_path: Path) -> None:
+    path = toml(tmp_path, 'port = 1\nhost = "file"\nresponse = "json"\n')
+    environ = {"HUBBUB_PORT": "2", "HUBBUB_HOST": "variable"}
+    settings = read_settings(ServeSettings, sources({"--port": "3"}, environ, path))
+    assert (settings.port, settings.host, settings.response) == (3, "variable", "json")
+
+
+def test_our_variable_wins_over_the_one_that_a_contract_names() -> None:
+    environ = {"VDON_MCP_MAX_MESSAGE_BYTES": "2048"}
+    assert read_settings(ServeSettings, sources(environ=environ)).max_message_bytes == 2048
+    environ["HUBBUB_MAX_MESSAGE_BYTES"] = "4096"
+    assert read_settings(ServeSettings, sources(environ=environ)).max_message_bytes == 4096
+
+
+def test_an_empty_variable_is_not_set() -> None:
+    assert read_settings(ServeSettings, sources(environ={"HUBBUB_PORT": ""})).port == 3000
+
+
+def test_lists_are_read_from_repeated_flags_and_from_commas() -> None:
+    assert read_settings(ServeSettings, sources({"--pack": ("demo", "peers")})).packs == ("demo", "peers")
+    assert read_settings(ServeSettings, sources(environ={"HUBBUB_PACK": "demo, peers"})).packs == ("demo", "peers")
+
+
+def test_one_address_wins_over_host_and_port() -> None:
+    assert read_settings(ServeSettings, sources({"--http-addr": "[::1]:81", "--port": "3"})).address == ("::1", 81)
+    assert read_settings(ServeSettings, sources({"--http-addr": ":81"})).address == ("127.0.0.1", 81)
+    with pytest.raises(SettingsError, match="no port 80000"):
+        read_settings(ServeSettings, sources({"--http-addr": "localhost:80000"}))
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "message"),
+    [
+        ("--port", "many", "--port must be a whole number, not 'many'"),
+        ("--port", "70000", "--port must be <= 65535, not '70000'"),
+        ("--transport", "pigeon", "--transport must be one of http, stdio, not 'pigeon'"),
+        ("--insecure", "perhaps", "--insecure must be true or false, not 'perhaps'"),
+        ("--http-addr", "here", "--http-addr must look like HOST:PORT, not 'here'"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_source(flag: str, value: str, message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read_settings(ServeSettings, sources({flag: value}))
+    assert caught.value.message == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\nprot = 1", "line 2: prot is not a setting; did you mean 'port'?"),
+        ('port = "1"', "line 1: port must be a whole number, not '1'"),
+        ("config = 'other.toml'", "line 1: config is not a setting"),
+        ("[serve]\nport = 1", "line 1: serve is not a setting"),
+        ("pack = 'demo'", "line 1: pack must be"),
+    ],
+)
+def test_a_wrong_key_of_the_file_is_named_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read_settings(ServeSettings, sources(toml=toml(tmp_path, text)))
+    assert f"hubbub.toml {message}" in caught.value.message
+
+
+def test_a_section_must_be_a_table(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"line 1: packs must be a section"):
+        read_settings(PeersSettings, sources(toml=toml(tmp_path, "packs = 1")), PEERS)
+
+
+def test_a_file_that_is_not_toml_or_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"is not TOML: .*line 1"):
+        read_file(str(toml(tmp_path, "port = \n")))
+    with pytest.raises(SettingsError, match="cannot be read: No such file"):
+        read_file(str(tmp_path / "none.toml"))
+
+
+def test_the_file_is_named_by_flag_then_variable_then_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert gather({}, {}).file is None
+    for name in ("hubbub", "flag", "variable"):
+        (tmp_path / f"{name}.toml").write_text("port = 1\n", encoding="utf-8")
+    found = [gather({}, {}), gather({}, {"HUBBUB_CONFIG": "variable.toml"})]
+    found.append(gather({"--config": "flag.toml"}, {"HUBBUB_CONFIG": "variable.toml"}))
+    assert [each.file.path for each in found if each.file] == ["hubbub.toml", "variable.toml", "flag.toml"]
+
+
+def test_a_pack_reads_its_section_its_variables_and_its_flags(tmp_path: Path) -> None:
+    path = toml(
+        tmp_path, '[packs.peers]\nroom = "file"\npace = 2.5\nmood = "wild"\n[packs.peers.turn]\nurl = "turn:file"\n'
+    )
+    settings = read_settings(
+        PeersSettings,
+        sources({"--allow": ("a,b", "c")}, {"HUBBUB_PEERS_ROOM": "short", "HUBBUB_PACKS__PEERS__STRICT": "true"}, path),
+        PEERS,
+    )
+    assert settings == PeersSettings("short", None, ("a", "b", "c"), True, 2.5, "wild", Turn("turn:file"))
+
+
+def test_nested_sections_are_read_from_variables_with_two_underscores() -> None:
+    for name in ("HUBBUB_PEERS_TURN__URL", "HUBBUB_PACKS__PEERS__TURN__URL"):
+        settings = read_settings(PeersSettings, sources({"--room": "x"}, {name: "turn:there"}), PEERS)
+        assert settings.turn.url == "turn:there"
+
+
+def test_a_setting_without_a_default_must_be_given() -> None:
+    with pytest.raises(SettingsError, match=r"packs\.peers\.room must be set .*--room or HUBBUB_PEERS_ROOM or"):
+        read_settings(PeersSettings, sources(), PEERS)
+
+
+def test_unknown_variables_are_refused_with_the_nearest() -> None:
+    known = known_variables(ServeSettings) | known_variables(PeersSettings, PEERS)
+    refuse_unknown_variables(["PATH", "HUBBUB_PORT", "HUBBUB_PEERS_ROOM", "HUBBUB_PEERS_SECRET_FILE"], known)
+    with pytest.raises(SettingsError, match="HUBBUB_TRANSPROT is not a setting; did you mean 'HUBBUB_TRANSPORT'"):
+        refuse_unknown_variables(["HUBBUB_TRANSPROT"], known)
+    with pytest.raises(SettingsError, match="HUBBUB_PORT_FILE"):
+        refuse_unknown_variables(["HUBBUB_PORT_FILE"], known)
+
+
+def test_a_secret_can_come_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_text("quiet\n", encoding="utf-8")
+    for name in ("HUBBUB_PEERS_SECRET_FILE", "PEERS_SECRET_FILE"):
+        settings = read_settings(PeersSettings, sources({"--room": "x"}, {name: str(path)}), PEERS)
+        assert settings.secret == Secret("quiet")
+    with pytest.raises(SettingsError, match="PEERS_SECRET_FILE: the file"):
+        read_settings(PeersSettings, sources({"--room": "x"}, {"PEERS_SECRET_FILE": str(tmp_path / "none")}), PEERS)
+
+
+def test_a_secret_is_never_shown(tmp_path: Path) -> None:
+    secret = Secret("hush-hush")
+    settings = PeersSettings("x", secret)
+    shown = [str(secret), repr(secret), f"{secret}", f"{secret:>20}", f"{secret!r}", repr(settings)]
+    assert not any("hush" in text for text in shown)
+    assert secret.reveal() == "hush-hush"
+    assert secret != Secret("other")
+    for leak in (msgspec.json.encode, pickle.dumps):
+        with pytest.raises(TypeError):
+            leak(secret)
+    with pytest.raises(SettingsError) as caught:
+        read_settings(PeersSettings, sources(toml=toml(tmp_path, "[packs.peers]\nroom = 'x'\nsecret = 4711\n")), PEERS)
+    assert "4711" not in caught.value.message
+    assert "packs.peers.secret must be text" in caught.value.message
+
+
+def test_what_is_like_nothing_is_answered_with_all_there_is() -> None:
+    assert nearest("zzz", ["port", "host"]) == "; known: host, port"
+    assert nearest("zzz", []) == "; there are none"
+
+
+@given(st.dictionaries(st.sampled_from(sorted(known_variables(ServeSettings))), st.text()))
+def test_any_environment_gives_settings_or_a_settings_error(environ: dict[str, str]) -> None:
+    try:
+        settings = read_settings(ServeSettings, sources(environ=environ))
+    except SettingsError:
+        return
+    assert 0 <= settings.address[1] <= 65535
+    assert settings.transport in ("http", "stdio")
+
+
+@given(
+    st.integers(0, 65535), st.sampled_from(["json", "sse", "auto"]), st.lists(st.from_regex(r"[a-z]+", fullmatch=True))
+)
+def test_what_the_environment_says_arrives(port: int, response: str, packs: list[str]) -> None:
+    environ = {"HUBBUB_PORT": str(port), "HUBBUB_RESPONSE": response, "HUBBUB_PACK": ",".join(packs)}
+    settings = read_settings(ServeSettings, sources(environ=environ))
+    assert (settings.port, settings.response, settings.packs) == (port, response, tuple(packs))
