@@ -85,7 +85,7 @@ async def gather_answers(asks: Mapping[str, Ask], context: Context) -> dict[str,
 def _accepted(key: str, ask: Ask, raw: Raw) -> Any:
     try:
         answer = msgspec.json.decode(raw, type=_Answer)
-    except msgspec.ValidationError as error:
+    except msgspec.DecodeError as error:
         raise InvalidParams(f"The answer {key!r} is not one: {error}") from None
     if answer.action == "accept":
         return decode_form(answer.content, ask.form)

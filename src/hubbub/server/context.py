@@ -7,13 +7,15 @@ both eras; how it travels is the business of `call.back`.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Coroutine
+from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from hubbub.errors import InvalidParams, MissingCapability
+from hubbub.errors import ConnectionClosed, InvalidParams, MissingCapability
 from hubbub.protocol.content import Text
 from hubbub.protocol.forms import decode_form, form_schema
 from hubbub.protocol.jsonrpc import NULL
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 _DEFAULT_LEVEL = "info"
+_STARTS_OF_TOKENS = b'"-0123456789'
 
 
 class Elicited(msgspec.Struct, Generic[T], frozen=True):
@@ -89,6 +92,7 @@ class Context:
         one that runs in a thread looks here now and then."""
         self._loop = asyncio.get_running_loop()
         self._ended = False
+        self._waiting: set[Future[Any]] = set()
 
     @property
     def caller(self) -> Caller:
@@ -103,7 +107,7 @@ class Context:
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress, if the caller asked for it. `progress` must grow from call to call."""
         token = self.call.meta.progress_token
-        if token is UNSET or self._ended:
+        if token is UNSET or self._ended or memoryview(token)[0] not in _STARTS_OF_TOKENS:
             return
         params = ProgressParams(token, progress, UNSET if total is None else total)
         if message is not None and (self.caller.revision.progress_message or not self.caller.revision.is_mcp):
@@ -139,7 +143,7 @@ class Context:
         Raises:
             MissingCapability: the client cannot ask a person.
         """
-        self._require("elicitation", has_revision=self.caller.revision.elicitation != "none")
+        self._require_form()
         params = {"mode": "form", "message": message, "requestedSchema": form_schema(form)}
         if self.caller.revision.elicitation == "form":
             del params["mode"]
@@ -150,7 +154,7 @@ class Context:
 
     async def elicit_schema(self, message: str, schema: dict[str, Any], *, key: str | None = None) -> Elicited[Any]:
         """Like `elicit`, with the form's JSON Schema given as data."""
-        self._require("elicitation", has_revision=self.caller.revision.elicitation != "none")
+        self._require_form()
         params = {"message": message, "requestedSchema": schema}
         answer = await self._ask("elicitation/create", params, _ElicitAnswer, key)
         accepted = answer.action == "accept"
@@ -158,10 +162,10 @@ class Context:
 
     async def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited[None]:
         """Ask the person to open a page, for what must not pass through the client (logins, payments)."""
-        self._require("elicitation", has_revision=self.caller.revision.elicitation == "url")
+        self._require("elicitation", has_revision=self.caller.revision.elicitation == "url", mode="url")
         params: dict[str, Any] = {"mode": "url", "message": message, "url": url}
         if not self.caller.revision.rounds:
-            params["elicitationId"] = f"{id(self.call):x}"
+            params["elicitationId"] = secrets.token_urlsafe(12)
         answer = await self._ask("elicitation/create", params, _ElicitAnswer, key)
         return Elicited(answer.action)
 
@@ -209,12 +213,27 @@ class Context:
             await release()
 
     def wait(self, question: Coroutine[Any, Any, T]) -> T:
-        """From a synchronous handler, which runs in a thread: `context.wait(context.progress(1))`."""
-        return asyncio.run_coroutine_threadsafe(question, self._loop).result()
+        """From a synchronous handler, which runs in a thread: `context.wait(context.progress(1))`.
+
+        Raises:
+            ConnectionClosed: the call was cancelled; a thread can be stopped nowhere else.
+        """
+        answer = asyncio.run_coroutine_threadsafe(question, self._loop)
+        self._waiting.add(answer)
+        if self._ended:
+            answer.cancel()
+        try:
+            return answer.result()
+        except CancelledError:
+            raise ConnectionClosed("The call is over; nobody waits for this any more") from None
+        finally:
+            self._waiting.discard(answer)
 
     def end(self) -> None:
-        """The call is answered or cancelled: nobody listens to its progress any more."""
+        """The call is answered or cancelled: nobody listens to its progress or answers its questions any more."""
         self._ended = True
+        for answer in list(self._waiting):
+            answer.cancel()
 
     def _wants(self, level: str) -> bool:
         caller = self.caller
@@ -227,9 +246,16 @@ class Context:
             wanted = _DEFAULT_LEVEL
         return LOG_LEVELS.index(level) >= LOG_LEVELS.index(wanted)
 
-    def _require(self, capability: str, *, has_revision: bool = True) -> None:
-        if not has_revision or not self.caller.can(capability):
-            raise MissingCapability({capability: {}})
+    def _require_form(self) -> None:
+        declared = self.caller.capabilities.get("elicitation")
+        # Without a mode it is the only one there was at first; with one it must be this.
+        only_others = isinstance(declared, dict) and "url" in declared and "form" not in declared
+        has_revision = self.caller.revision.elicitation != "none"
+        self._require("elicitation", has_revision=has_revision, mode="form" if only_others else None)
+
+    def _require(self, capability: str, *, has_revision: bool = True, mode: str | None = None) -> None:
+        if not has_revision or not self.caller.can(capability, mode):
+            raise MissingCapability({capability: {} if mode is None else {mode: {}}})
 
     async def _ask(self, method: str, params: dict[str, Any], answer: type[T], key: str | None) -> T:
         raw = Raw(msgspec.json.encode(params))
