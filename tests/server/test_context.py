@@ -3,11 +3,13 @@
 import asyncio
 import threading
 from dataclasses import dataclass
+from typing import Annotated
 
 import pytest
 from tests.server.conversation import DIALECTS, LEGACY, MODERN, PLAIN, conversing
 
 from hubbub.protocol.model import LOG_LEVELS
+from hubbub.server.asking import Ask
 from hubbub.server.context import Context
 from hubbub.server.server import Server
 
@@ -294,6 +296,10 @@ def url_server() -> Server:
     async def form(ctx: Context) -> str:
         return (await ctx.elicit("Name?", Name, key="who")).action
 
+    @server.tool
+    async def declared_form(who: Annotated[Name, Ask("Name?")]) -> str:
+        return who.name
+
     return server
 
 
@@ -316,6 +322,7 @@ async def test_a_page_is_opened_by_clients_that_can():
         ("sign_in", {}, {"url": {}}),
         ("sign_in", {"form": {}}, {"url": {}}),
         ("form", {"url": {}}, {"form": {}}),
+        ("declared_form", {"url": {}}, {"form": {}}),
     ],
 )
 async def test_a_mode_that_a_client_lacks_is_not_used(tool, declared, required):
@@ -330,4 +337,5 @@ async def test_a_mode_that_a_client_lacks_is_not_used(tool, declared, required):
 @pytest.mark.parametrize("declared", [{}, {"form": {}}, {"form": {}, "url": {}}])
 async def test_a_form_needs_no_mode_to_be_declared(declared):
     async with conversing(url_server(), MODERN, {"elicitation": declared}) as client:
-        assert (await client.call("form"))["resultType"] == "input_required"
+        for tool in ("form", "declared_form"):
+            assert (await client.call(tool))["resultType"] == "input_required"

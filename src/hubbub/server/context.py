@@ -7,7 +7,7 @@ both eras; how it travels is the business of `call.back`.
 from __future__ import annotations
 
 import asyncio
-import secrets
+import os
 from collections.abc import Coroutine
 from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -21,6 +21,7 @@ from hubbub.protocol.forms import decode_form, form_schema
 from hubbub.protocol.jsonrpc import NULL
 from hubbub.protocol.model import LOG_LEVELS, NO_META, Call, Caller, Note, RawReply
 from hubbub.protocol.wire import MessageParams, ProgressParams
+from hubbub.server.asking import require_form
 
 if TYPE_CHECKING:
     from hubbub.server.server import Server
@@ -143,7 +144,7 @@ class Context:
         Raises:
             MissingCapability: the client cannot ask a person.
         """
-        self._require_form()
+        require_form(self.caller)
         params = {"mode": "form", "message": message, "requestedSchema": form_schema(form)}
         if self.caller.revision.elicitation == "form":
             del params["mode"]
@@ -154,7 +155,7 @@ class Context:
 
     async def elicit_schema(self, message: str, schema: dict[str, Any], *, key: str | None = None) -> Elicited[Any]:
         """Like `elicit`, with the form's JSON Schema given as data."""
-        self._require_form()
+        require_form(self.caller)
         params = {"message": message, "requestedSchema": schema}
         answer = await self._ask("elicitation/create", params, _ElicitAnswer, key)
         accepted = answer.action == "accept"
@@ -165,7 +166,7 @@ class Context:
         self._require("elicitation", has_revision=self.caller.revision.elicitation == "url", mode="url")
         params: dict[str, Any] = {"mode": "url", "message": message, "url": url}
         if not self.caller.revision.rounds:
-            params["elicitationId"] = secrets.token_urlsafe(12)
+            params["elicitationId"] = os.urandom(12).hex()
         answer = await self._ask("elicitation/create", params, _ElicitAnswer, key)
         return Elicited(answer.action)
 
@@ -245,13 +246,6 @@ class Context:
                 return False
             wanted = _DEFAULT_LEVEL
         return LOG_LEVELS.index(level) >= LOG_LEVELS.index(wanted)
-
-    def _require_form(self) -> None:
-        declared = self.caller.capabilities.get("elicitation")
-        # Without a mode it is the only one there was at first; with one it must be this.
-        only_others = isinstance(declared, dict) and "url" in declared and "form" not in declared
-        has_revision = self.caller.revision.elicitation != "none"
-        self._require("elicitation", has_revision=has_revision, mode="form" if only_others else None)
 
     def _require(self, capability: str, *, has_revision: bool = True, mode: str | None = None) -> None:
         if not has_revision or not self.caller.can(capability, mode):
