@@ -91,8 +91,10 @@ def test_unknown_members_and_methods_are_no_matter_here():
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["name", "_meta", "uri", "cursor", VERSION_KEY, "x"]), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["name", "_meta", "uri", "cursor", VERSION_KEY, "x"]), inner, max_size=4)
+    ),
     max_leaves=8,
 )
 
@@ -154,7 +156,9 @@ def test_a_filled_in_form_is_an_object_of_its_type(form):
 
 
 @pytest.mark.parametrize("form", [AsDataclass, AsStruct, AsModel, AsTypedDict])
-@pytest.mark.parametrize("content", [b"{}", b"null", b"[]", b"5", b'{"name":5,"age":1}', b'{"name":"x","age":"y"}', b"{"])
+@pytest.mark.parametrize(
+    "content", [b"{}", b"null", b"[]", b"5", b'{"name":5,"age":1}', b'{"name":"x","age":"y"}', b"{"]
+)
 def test_a_form_filled_in_wrongly_is_refused(form, content):
     with pytest.raises(InvalidParams, match="filled in"):
         decode_form(content, form)
