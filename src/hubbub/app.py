@@ -106,6 +106,9 @@ def serve_http(
 
 
 def _trace_if_wanted(server: Server) -> None:
+    # Asked of every start, so it must not load anything where the answer is no.
+    if "opentelemetry.sdk.trace" not in sys.modules and not any(name.startswith("OTEL_") for name in os.environ):
+        return
     from hubbub.server import tracing
 
     if tracing.is_wanted():
