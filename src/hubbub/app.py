@@ -96,6 +96,7 @@ def serve_http(
             headers=[("x-mcp-version", API_VERSION)],
             limit=settings.max_message_bytes,
             drain_s=settings.drain_s,
+            trusted_proxies=settings.proxied_by,
         )
         async with server.running():
             await http_server.serve(http, listener)

@@ -11,7 +11,7 @@ from typing import Literal
 
 from hubbub.errors import MissingCapability
 from hubbub.ports import HttpExchange
-from hubbub.protocol.http_headers import HeaderList
+from hubbub.protocol.http_headers import HeaderList, Headers
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.protocol.model import Call, Note, Reply
 from hubbub.protocol.revisions import Revision
@@ -113,3 +113,13 @@ class CallStream:
         if self._stream is not None:
             self._stream.finish()
         await self._exchange.end()
+
+
+def mode_for(headers: Headers, mode: ResponseMode) -> ResponseMode:
+    """A client that accepts no stream gets none; one that accepts only streams gets one."""
+    accept = headers.get(b"accept")
+    if accept is None or "*/*" in accept:
+        return mode
+    if "text/event-stream" not in accept:
+        return "json"
+    return mode if "application/json" in accept or mode == "json" else "sse"
