@@ -102,6 +102,8 @@ SLOW_READER_S: Final = 30.0
 """How long a caller may leave its stream unread before it loses it."""
 SESSIONS: Final = 10_000
 """Legacy sessions that one endpoint keeps."""
+CLIENT_BYTES: Final = 16 * 1024
+"""What a client may say of itself when it opens a session, which keeps it."""
 SESSION_IDLE_S: Final = 1800.0
 """How long a legacy session is kept after it was last used."""
 STREAMS: Final = 5000

@@ -106,7 +106,7 @@ def test_a_failure_of_a_tool_with_an_output_schema_is_text():
     failure = errors.ToolError("m")
     failure.has_schema = True
     reply = failure_reply(failure, "t")
+    assert reply.is_error is True
     assert reply.structured_content is UNSET
     (text,) = reply.content
-    details = {"type": "tool_error", "message": "m", "tool": "t"}
-    assert json.loads(text.text) == {"ok": False, "error": details}
+    assert json.loads(text.text) == {"ok": False, "error": {"type": "tool_error", "message": "m", "tool": "t"}}

@@ -145,6 +145,20 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         super().connection_made(transport)
         self.unread = Unread()
 
+    async def send(self, message: Any) -> None:
+        """Write; uvicorn forgets our headers on a refusal, and that a refusal completes the handshake."""
+        kind = message["type"]
+        if kind == "websocket.http.response.start":
+            message = {**message, "headers": [*self.default_headers, *message.get("headers", ())]}
+        await super().send(message)
+        if kind == "websocket.http.response.body":
+            self.handshake_complete = True
+
+    def shutdown(self) -> None:
+        """The server stops. An open connection is closed by the app, which may still have calls to answer."""
+        if not self.handshake_complete:
+            super().shutdown()
+
 
 class HttpServer(uvicorn.Server):
     """uvicorn, with an eye on slow callers and an end to open streams."""
@@ -185,6 +199,7 @@ def prepare(
     headers: Sequence[tuple[str, str]] = (),
     limit: int = bounds.MESSAGE_BYTES,
     drain_s: float = bounds.DRAIN_S,
+    trusted_proxies: Sequence[str] = (),
 ) -> HttpServer:
     """A server that is ready to run; setting its `should_exit` stops it."""
     config = uvicorn.Config(
@@ -197,6 +212,9 @@ def prepare(
         access_log=False,
         server_header=False,
         headers=list(headers),
+        # Unasked, uvicorn believes whoever calls from this machine.
+        proxy_headers=bool(trusted_proxies),
+        forwarded_allow_ips=list(trusted_proxies),
         ws_max_size=limit,
         ws_ping_interval=bounds.KEEP_ALIVE_S,
         timeout_keep_alive=bounds.IDLE_CONNECTION_S,
