@@ -3,74 +3,20 @@
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import mcp_types as types
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
+from mcp import Client
 from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated, ToolsListChanged
-from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
-from tests.interop.traffic import Place, Traffic
+from mcp.shared.exceptions import MCPError
+from tests.interop.python_client import DEPRECATED, ERAS, LEGACY, MODERN, Wire, connected
+from tests.interop.traffic import Place
 
-LEGACY, MODERN = "legacy", "auto"
-ERAS = [pytest.param(LEGACY, id="2025-11-25"), pytest.param(MODERN, id="2026-07-28")]
 Within = Callable[..., Any]
 
-pytestmark = pytest.mark.filterwarnings(f"ignore::{MCPDeprecationWarning.__module__}.{MCPDeprecationWarning.__name__}")
-
-
-class Wire:
-    """What reached the client unasked, in order."""
-
-    def __init__(self) -> None:
-        self.notes: list[Any] = []
-        self.asked: list[Any] = []
-        self.traffic = Traffic()
-        self._arrived = asyncio.Event()
-
-    async def note(self, message: Any) -> None:
-        assert not isinstance(message, Exception), message
-        self.notes.append(message)
-        self._arrived.set()
-
-    async def until(self, kind: type[Any]) -> Any:
-        while True:
-            for message in self.notes:
-                if isinstance(message, kind):
-                    return message
-            self._arrived.clear()
-            await asyncio.wait_for(self._arrived.wait(), 10)
-
-    async def elicit(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
-        self.asked.append(params)
-        return types.ElicitResult(action="accept", content={"name": f"Ada {len(self.asked)}", "age": 36})
-
-    async def sample(self, context: Any, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
-        self.asked.append(params)
-        text = types.TextContent(type="text", text="old pond")
-        return types.CreateMessageResult(role="assistant", content=text, model="basho")
-
-    async def roots(self, context: Any) -> types.ListRootsResult:
-        return types.ListRootsResult(roots=[types.Root(uri="file:///home/ada", name="home")])
-
-
-@asynccontextmanager
-async def connected(place: Place, mode: str, **options: Any) -> AsyncIterator[tuple[Client, Wire]]:
-    wire = Wire()
-    async with AsyncExitStack() as stack:
-        if isinstance(place, list):
-            server: Any = StdioServerParameters(command=place[0], args=place[1:])
-        else:
-            http = await stack.enter_async_context(wire.traffic.client())
-            server = streamable_http_client(place, http_client=http)
-        settings = {"mode": mode, "message_handler": wire.note, "read_timeout_seconds": 20}
-        client = await stack.enter_async_context(Client(server, **settings, **options))
-        if isinstance(place, str) and mode == LEGACY:
-            await wire.traffic.until("GET")  # nothing can be told to a session before
-        yield client, wire
+pytestmark = pytest.mark.filterwarnings(DEPRECATED)
 
 
 def talkative(wire: Wire) -> dict[str, Any]:

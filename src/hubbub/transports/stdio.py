@@ -124,12 +124,15 @@ class Inbox(asyncio.Protocol):
         if self._is_closed:
             return
         duplex, outbox, messages = self._duplex, self._outbox, self._messages
+        is_idle = not messages
         while messages and not (duplex.is_busy or outbox.is_full):
             message = messages.popleft()
             if isinstance(message, bytes):
                 duplex.receive(message)
             else:
                 duplex.refuse(message)
+        if not is_idle:
+            outbox.flush_soon()  # behind the tasks just started: what they answer at once goes out in the same turn
         if duplex.is_busy or outbox.is_full:
             self._wait()
         elif self._is_over:
