@@ -294,7 +294,7 @@ class Client:
         context: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
     ) -> CompletionResult:
-        """Suggestions for an argument of `{"type": "ref/prompt", "name": ...}` or `{"type": "ref/resource", "uri": ...}`."""
+        """Suggestions for an argument of a prompt (`{"type": "ref/prompt", "name": ...}`) or of a template (`ref/resource`)."""
         params: dict[str, Any] = {"ref": reference, "argument": {"name": argument, "value": value}}
         if context is not None:
             params["context"] = {"arguments": context}
