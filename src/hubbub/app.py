@@ -6,12 +6,12 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from hubbub import bounds
-from hubbub.ports import THE_PROCESS, Connect
-from hubbub.protocol.model import ANONYMOUS, Principal
+from hubbub.ports import Connect
 from hubbub.server.connection import Connection
 from hubbub.server.server import Server
 from hubbub.settings import ServeSettings
@@ -25,29 +25,22 @@ DEFAULT_SETTINGS = ServeSettings()
 
 def connector(server: Server) -> Connect:
     """Makes the connection of one client to this server, for any transport with two byte streams."""
-
-    def connect(
-        send: Callable[[bytes], None],
-        drained: Callable[[], Awaitable[None]],
-        *,
-        principal: Principal = ANONYMOUS,
-        scope: str = THE_PROCESS,
-    ) -> Connection:
-        return Connection(server, send, principal=principal, scope=scope, drained=drained)
-
-    return connect
+    return partial(Connection, server)
 
 
 def serve_stdio(server: Server, *, limit: int = bounds.MESSAGE_BYTES) -> int:
     """Serve one client on stdin and stdout until it leaves; the exit code of the process."""
     from hubbub.transports import stdio
+    from hubbub.transports.signals import stop_signals
 
     _trace_if_wanted(server)
     source, sink = stdio.claim_streams()
 
     async def main() -> None:
-        async with server.running():
-            await stdio.serve(connector(server), source, sink, limit=limit)
+        stopped = asyncio.Event()
+        with stop_signals(stopped.set):
+            async with server.running():
+                await stdio.serve(connector(server), source, sink, stopped, limit=limit)
         if not await _all_ended() or server.threads.is_running:
             _leave(0)
 
@@ -92,6 +85,7 @@ def serve_http(
     """Serve any number of clients over HTTP until the process is told to stop; its exit code."""
     from hubbub.server.http.endpoint import API_VERSION
     from hubbub.transports import http_server
+    from hubbub.transports.signals import stop_signals
 
     host, port = settings.address
     gate = _gate(settings, host)
@@ -106,9 +100,11 @@ def serve_http(
             headers=[("x-mcp-version", API_VERSION)],
             limit=settings.max_message_bytes,
             drain_s=settings.drain_s,
+            trusted_proxies=settings.proxied_by,
         )
-        async with server.running():
-            await http_server.serve(http, listener)
+        with stop_signals(http.stop):
+            async with server.running():
+                await http_server.serve(http, listener)
 
     with asyncio.Runner(loop_factory=http_server.new_event_loop) as runner:
         runner.run(main())
@@ -116,6 +112,9 @@ def serve_http(
 
 
 def _trace_if_wanted(server: Server) -> None:
+    # Asked of every start, so it must not load anything where the answer is no.
+    if "opentelemetry.sdk.trace" not in sys.modules and not any(name.startswith("OTEL_") for name in os.environ):
+        return
     from hubbub.server import tracing
 
     if tracing.is_wanted():
@@ -174,7 +173,9 @@ def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable
         most_streams=settings.max_streams,
     )
     limit = settings.max_message_bytes
-    sockets = websocket.WebSockets(connector(server), endpoint.admit, limit=limit)
+    sockets = websocket.WebSockets(
+        connector(server), endpoint.admit, limit=limit, most_connections=settings.max_streams
+    )
     over_http = Cors(http.application(endpoint, limit=limit), settings.allowed_origins)
 
     async def app(scope: http.Scope, receive: http.Receive, send: http.Send) -> None:

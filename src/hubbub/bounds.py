@@ -28,7 +28,9 @@ PENDING_REQUESTS: Final = 256
 OUTBOX_BYTES: Final = 8 * 1024 * 1024
 """Bytes waiting for a slow reader before senders of notifications wait too."""
 SUBSCRIPTIONS: Final = 1024
-"""Resources one client may watch, and listen streams it may hold open."""
+"""Resources one client may watch."""
+LISTENS: Final = 256
+"""Listen streams of one connection; fewer than `IN_FLIGHT`, or they alone could stop the reading."""
 LISTENERS: Final = 10_000
 """Sessions and listen streams that one server tells of changes."""
 DRAIN_S: Final = 30.0
@@ -100,6 +102,8 @@ SLOW_READER_S: Final = 30.0
 """How long a caller may leave its stream unread before it loses it."""
 SESSIONS: Final = 10_000
 """Legacy sessions that one endpoint keeps."""
+CLIENT_BYTES: Final = 16 * 1024
+"""What a client may say of itself when it opens a session, which keeps it."""
 SESSION_IDLE_S: Final = 1800.0
 """How long a legacy session is kept after it was last used."""
 STREAMS: Final = 5000

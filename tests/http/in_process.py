@@ -91,7 +91,7 @@ async def until(true: Any, patience_s: float = PATIENCE_S) -> None:
 async def running(server: Server | None = None, **settings: Any) -> AsyncIterator[Running]:
     """Serve on a free port until the block ends; that everything ends with it is part of every test."""
     server = make_server() if server is None else server
-    chosen = ServeSettings(port=0, **settings)
+    chosen = ServeSettings(port=0, **{"drain_s": 3, **settings})
     listener = http_server.listen(*chosen.address)
     up = asyncio.Event()
     site = app._site(server, chosen, app._gate(chosen, chosen.host), up.set)

@@ -72,6 +72,14 @@ def make_server() -> Server:
         return f"waited for {name}"
 
     @server.tool
+    async def nap(context: Context, seconds: float) -> str:
+        """Rest for a while."""
+        log.append("start a")
+        await context.progress(1)
+        await asyncio.sleep(seconds)
+        return "rested"
+
+    @server.tool
     async def wait_streaming(context: Context, name: str) -> str:
         """Say something, then wait for a door, then say something again."""
         await context.progress(1)

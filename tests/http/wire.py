@@ -61,6 +61,7 @@ class Link:
         self.reader = reader
         self.writer = writer
         self._is_chunked = False
+        self._length: str | None = None
 
     async def send(self, data: bytes) -> None:
         self.writer.write(data)
@@ -80,21 +81,24 @@ class Link:
         pairs = [line.split(":", 1) for line in lines]
         headers = [(name.lower(), value.strip()) for name, value in pairs]
         self._is_chunked = ("transfer-encoding", "chunked") in headers
+        self._length = dict(headers).get("content-length")
         return int(status.split()[1]), headers
 
     async def answer(self) -> Answer:
         status, headers = await self.answer_head()
-        length = dict(headers).get("content-length")
         async with asyncio.timeout(PATIENCE_S):
             if self._is_chunked:
                 body = b"".join([chunk async for chunk in self.chunks()])
-            elif length is not None:
-                body = await self.reader.readexactly(int(length))
+            elif self._length is not None:
+                body = await self.reader.readexactly(int(self._length))
             else:
                 body = b"" if status in (204, 304) else await self.reader.read()
         return Answer(status, headers, body)
 
     async def chunks(self) -> AsyncIterator[bytes]:
+        if self._length is not None:
+            yield await self.reader.readexactly(int(self._length))
+            return
         if not self._is_chunked:
             while data := await self.reader.read(65536):
                 yield data

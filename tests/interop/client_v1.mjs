@@ -1,12 +1,23 @@
 // @modelcontextprotocol/sdk (version 1): the client most programs have today, legacy era only.
-//   node client_v1.mjs COMMAND ARGUMENT...
+//   node client_v1.mjs COMMAND ARGUMENT... | URL
 import { Ear, answers, judge, play, print } from "./scenario.mjs";
+import { Traffic, reach } from "./transports.mjs";
 
 const { Client } = judge("@modelcontextprotocol/sdk/client/index.js");
 const { StdioClientTransport } = judge("@modelcontextprotocol/sdk/client/stdio.js");
+const { StreamableHTTPClientTransport } = judge("@modelcontextprotocol/sdk/client/streamableHttp.js");
+const { SSEClientTransport } = judge("@modelcontextprotocol/sdk/client/sse.js");
+const { WebSocketClientTransport } = judge("@modelcontextprotocol/sdk/client/websocket.js");
 const types = judge("@modelcontextprotocol/sdk/types.js");
 
-const [command, ...args] = process.argv.slice(2);
+const kinds = {
+  Stdio: StdioClientTransport,
+  Http: StreamableHTTPClientTransport,
+  Sse: SSEClientTransport,
+  WebSocket: WebSocketClientTransport,
+};
+const traffic = new Traffic();
+const transport = reach(kinds, process.argv.slice(2), traffic);
 const capabilities = { elicitation: { form: {} }, sampling: {}, roots: {} };
 const client = new Client({ name: "sdk-v1", version: "1" }, { capabilities });
 const ear = new Ear();
@@ -23,11 +34,14 @@ for (const schema of [
   client.setNotificationHandler(schema, ({ method, params }) => ear.hear(method, params));
 }
 
-await client.connect(new StdioClientTransport({ command, args, stderr: "ignore" }));
+await client.connect(transport);
 const call = (name, given = {}, options) => client.callTool({ name, arguments: given }, undefined, options);
 const watch = async () => {
+  await traffic.listening;
   await client.subscribeResource({ uri: "memo://watched" });
   return () => client.unsubscribeResource({ uri: "memo://watched" });
 };
-await print(await play({ client, call, ear, asked, watch }));
+const seen = await play({ client, call, ear, asked, watch });
+await transport.terminateSession?.();
 await client.close();
+await print({ ...seen, traffic: traffic.exchanges });

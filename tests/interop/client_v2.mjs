@@ -1,11 +1,15 @@
 // @modelcontextprotocol/client (version 2), in either era.
-//   node client_v2.mjs legacy|auto COMMAND ARGUMENT...
+//   node client_v2.mjs legacy|auto COMMAND ARGUMENT... | URL
 import { Ear, answers, judge, play, print } from "./scenario.mjs";
+import { Traffic, reach } from "./transports.mjs";
 
-const { Client } = judge("@modelcontextprotocol/client");
+const { Client, SSEClientTransport, StreamableHTTPClientTransport } = judge("@modelcontextprotocol/client");
 const { StdioClientTransport } = judge("@modelcontextprotocol/client/stdio");
 
-const [mode, command, ...args] = process.argv.slice(2);
+const [mode, ...place] = process.argv.slice(2);
+const kinds = { Stdio: StdioClientTransport, Http: StreamableHTTPClientTransport, Sse: SSEClientTransport };
+const traffic = new Traffic();
+const transport = reach(kinds, place, traffic);
 const capabilities = { elicitation: { form: {} }, sampling: {}, roots: {} };
 const client = new Client({ name: "sdk-v2", version: "2" }, { capabilities, versionNegotiation: { mode } });
 const ear = new Ear();
@@ -22,9 +26,10 @@ for (const method of [
   client.setNotificationHandler(method, ({ params }) => ear.hear(method, params));
 }
 
-await client.connect(new StdioClientTransport({ command, args, stderr: "ignore" }));
+await client.connect(transport);
 const call = (name, given = {}, options) => client.callTool({ name, arguments: given }, options);
 const subscribe = async () => {
+  await traffic.listening;
   await client.subscribeResource({ uri: "memo://watched" });
   return () => client.unsubscribeResource({ uri: "memo://watched" });
 };
@@ -35,5 +40,7 @@ const listen = async () => {
 };
 const watch = mode === "legacy" ? subscribe : listen;
 const version = client.getNegotiatedProtocolVersion();
-await print({ version, ...(await play({ client, call, ear, asked, watch })) });
+const seen = await play({ client, call, ear, asked, watch });
+await transport.terminateSession?.();
 await client.close();
+await print({ version, ...seen, traffic: traffic.exchanges });

@@ -6,14 +6,17 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.http.processes import ServerProcess
+from tests.interop.traffic import Place
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
+SERVER = HERE / "server.py"
 JUDGES = ROOT / "tests" / "judges" / "node_modules"
 DEADLINE_S = 40.0
 
@@ -21,7 +24,24 @@ DEADLINE_S = 40.0
 @pytest.fixture(scope="session")
 def command() -> list[str]:
     """The command that serves one client on stdio."""
-    return [sys.executable, str(HERE / "server.py")]
+    return [sys.executable, str(SERVER)]
+
+
+@pytest.fixture(params=["stdio", "http"])
+def place(request: pytest.FixtureRequest, command: list[str]) -> Iterator[Place]:
+    """Where a fresh server is, over each transport in turn."""
+    if request.param == "stdio":
+        yield command
+        return
+    with ServerProcess(str(SERVER)) as process:
+        yield f"{process.url}/mcp"
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    """A fresh server over HTTP."""
+    with ServerProcess(str(SERVER)) as process:
+        yield f"{process.url}/mcp"
 
 
 @pytest.fixture(scope="session")
@@ -49,14 +69,14 @@ def node() -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def run_script(node: list[str], command: list[str]) -> Callable[..., Any]:
-    """Run one of our client scripts against the server; what it printed, as JSON."""
+def run_script(node: list[str]) -> Callable[..., Any]:
+    """Run one of our client scripts against a server; what it printed, as JSON."""
 
-    def run(script: str, *arguments: str) -> Any:
+    def run(place: Place, script: str, *arguments: str) -> Any:
         # `import` looks for packages beside the script, so the judges' folder is told, not searched.
         environment = os.environ | {"JUDGES": str(JUDGES)}
         done = subprocess.run(
-            [*node, str(HERE / script), *arguments, *command],
+            [*node, str(HERE / script), *arguments, *([place] if isinstance(place, str) else place)],
             capture_output=True,
             timeout=DEADLINE_S,
             env=environment,

@@ -153,6 +153,7 @@ export async function play({ client, call, ear, asked, watch }) {
     instructions: client.getInstructions(),
     tools: await tools(client, call),
     progress: await progress(call),
+    polled: await call("polled", {}, { onprogress: () => {} }),
     cancellation: await cancellation(call),
     questions: await questions(call, asked),
     resources: await resources(client),

@@ -1,7 +1,8 @@
 """The server that every foreign client is let loose on, written with nothing but the public API.
 
-It is a script: `python tests/interop/server.py` serves one client on stdio. Everything that
-a client can observe is deterministic, so that tests compare whole payloads.
+It is a script: `python tests/interop/server.py` serves one client on stdio, and `hubbub serve`
+serves many over HTTP. Everything that a client can observe is deterministic, so that tests
+compare whole payloads.
 """
 
 import asyncio
@@ -136,6 +137,15 @@ async def go_on() -> str:
     """Let `paced` take its next step."""
     pace.release()
     return "gone on"
+
+
+@server.tool
+async def polled(context: Context) -> str:
+    """Close the stream half way, so that a client over HTTP has to come back for the rest."""
+    await context.progress(1, 2, "before")
+    await context.close_stream()
+    await context.progress(2, 2, "after")
+    return "fetched"
 
 
 @server.tool

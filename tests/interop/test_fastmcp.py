@@ -1,4 +1,4 @@
-"""FastMCP's client against our server, in both eras."""
+"""FastMCP's client against our server, in both eras, on stdio and over HTTP."""
 
 import asyncio
 import base64
@@ -11,10 +11,11 @@ import mcp_types as types
 import pytest
 from fastmcp import Client
 from fastmcp.client.elicitation import ElicitResult
-from fastmcp.client.transports import StdioTransport
+from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from fastmcp.exceptions import ToolError
 from mcp.client.subscriptions import ResourceUpdated, ToolsListChanged, listen
 from mcp.shared.exceptions import MCPDeprecationWarning
+from tests.interop.traffic import Place, Traffic
 
 LEGACY, MODERN = "legacy", "auto"
 ERAS = [pytest.param(LEGACY, id="2025-11-25"), pytest.param(MODERN, id="2026-07-28")]
@@ -24,16 +25,22 @@ pytestmark = pytest.mark.filterwarnings(f"ignore::{MCPDeprecationWarning.__modul
 
 
 @asynccontextmanager
-async def connected(command: list[str], mode: str, **options: Any) -> AsyncIterator[Any]:
-    transport = StdioTransport(command[0], command[1:], keep_alive=False, log_file=Path("/dev/null"))
+async def connected(place: Place, mode: str, **options: Any) -> AsyncIterator[Any]:
+    traffic = Traffic()
+    if isinstance(place, list):
+        transport: Any = StdioTransport(place[0], place[1:], keep_alive=False, log_file=Path("/dev/null"))
+    else:
+        transport = StreamableHttpTransport(place, httpx_client_factory=traffic.client)
     async with Client(transport, mode=mode, timeout=20, **options) as client:
+        if isinstance(place, str) and mode == LEGACY:
+            await traffic.until("GET")  # nothing can be told to a session before
         yield client
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_lists_and_calls_tools(command: list[str], within: Within, mode: str) -> None:
+def test_it_lists_and_calls_tools(place: Place, within: Within, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(command, mode) as client:
+        async with connected(place, mode) as client:
             assert client.protocol_version == ("2025-11-25" if mode == LEGACY else "2026-07-28")
             assert client.server_info.name == "interop"
             assert [tool.name for tool in await client.list_tools()][:3] == ["echo", "add", "count"]
@@ -48,9 +55,9 @@ def test_it_lists_and_calls_tools(command: list[str], within: Within, mode: str)
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_raises_what_a_tool_raised(command: list[str], within: Within, mode: str) -> None:
+def test_it_raises_what_a_tool_raised(place: Place, within: Within, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(command, mode) as client:
+        async with connected(place, mode) as client:
             with pytest.raises(ToolError, match="the well is dry"):
                 await client.call_tool("failing")
             await client.list_tools()
@@ -61,9 +68,9 @@ def test_it_raises_what_a_tool_raised(command: list[str], within: Within, mode: 
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_progress_comes_in_order(command: list[str], within: Within, mode: str) -> None:
+def test_progress_comes_in_order(place: Place, within: Within, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(command, mode) as client:
+        async with connected(place, mode) as client:
             heard: list[tuple[float, float | None, str | None]] = []
 
             async def progress(value: float, total: float | None, message: str | None) -> None:
@@ -78,9 +85,9 @@ def test_progress_comes_in_order(command: list[str], within: Within, mode: str) 
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_cancelled_call_stops(command: list[str], within: Within, mode: str) -> None:
+def test_a_cancelled_call_stops(place: Place, within: Within, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(command, mode) as client:
+        async with connected(place, mode) as client:
             waiting = asyncio.Event()
 
             async def progress(value: float, total: float | None, message: str | None) -> None:
@@ -98,7 +105,7 @@ def test_a_cancelled_call_stops(command: list[str], within: Within, mode: str) -
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_the_person_the_model_and_the_roots_are_asked(command: list[str], within: Within, mode: str) -> None:
+def test_the_person_the_model_and_the_roots_are_asked(place: Place, within: Within, mode: str) -> None:
     async def elicit(message: str, form: Any, params: Any, context: Any) -> Any:
         assert message == "Who are you?"
         return ElicitResult(action="accept", content=form(name="Ada", age=36))
@@ -109,7 +116,7 @@ def test_the_person_the_model_and_the_roots_are_asked(command: list[str], within
 
     async def scenario() -> None:
         people = {"elicitation_handler": elicit, "sampling_handler": sample, "roots": ["file:///home/ada"]}
-        async with connected(command, mode, **people) as client:
+        async with connected(place, mode, **people) as client:
             assert (await client.call_tool("ask_name")).content[0].text == "Ada is 36"
             assert (await client.call_tool("sample_haiku", {"topic": "frogs"})).content[0].text.endswith(": old pond")
             assert (await client.call_tool("list_roots")).content[0].text == '["file:///home/ada"]'
@@ -118,9 +125,9 @@ def test_the_person_the_model_and_the_roots_are_asked(command: list[str], within
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_reads_resources_and_gets_prompts(command: list[str], within: Within, mode: str) -> None:
+def test_it_reads_resources_and_gets_prompts(place: Place, within: Within, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(command, mode) as client:
+        async with connected(place, mode) as client:
             uris = [str(entry.uri) for entry in await client.list_resources()]
             assert uris == ["memo://static", "memo://bytes", "memo://watched", "memo://seen"]
             assert (await client.read_resource("memo://people/ada"))[0].text == "about ada"
@@ -133,14 +140,14 @@ def test_it_reads_resources_and_gets_prompts(command: list[str], within: Within,
     within(scenario())
 
 
-def test_a_legacy_session_hears_of_changes(command: list[str], within: Within) -> None:
+def test_a_legacy_session_hears_of_changes(place: Place, within: Within) -> None:
     async def scenario() -> None:
         heard: asyncio.Queue[Any] = asyncio.Queue()
 
         async def note(message: Any) -> None:
             heard.put_nowait(message)
 
-        async with connected(command, LEGACY, message_handler=note) as client:
+        async with connected(place, LEGACY, message_handler=note) as client:
             await client.call_tool("register_tool", {"name": "hello"})
             assert isinstance(await asyncio.wait_for(heard.get(), 10), types.ToolListChangedNotification)
             assert (await client.call_tool("hello", {"who": "Ada"})).content[0].text == "hello greets Ada"
@@ -153,10 +160,10 @@ def test_a_legacy_session_hears_of_changes(command: list[str], within: Within) -
     within(scenario())
 
 
-def test_a_modern_client_hears_what_it_listens_to(command: list[str], within: Within) -> None:
+def test_a_modern_client_hears_what_it_listens_to(place: Place, within: Within) -> None:
     async def scenario() -> None:
         async with (
-            connected(command, MODERN) as client,
+            connected(place, MODERN) as client,
             listen(client.session, tools_list_changed=True, resource_subscriptions=["memo://watched"]) as heard,
         ):
             await client.call_tool("register_tool", {"name": "hello"})

@@ -1,29 +1,43 @@
-"""The Inspector's command line against our server, in both eras. It lists, calls, reads and gets; no more."""
+"""The Inspector's command line against our server, over each transport. It lists, calls, reads and gets; no more."""
 
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.http.processes import ServerProcess
 
 ROOT = Path(__file__).parent.parent.parent
 INSPECTOR = ROOT / "tests/judges/node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 TOOL_FAILED = 5
 
+WAYS = [("legacy", "stdio"), ("modern", "stdio"), ("legacy", "mcp"), ("modern", "mcp"), ("legacy", "sse")]
+
 Inspect = Callable[..., tuple[int, Any]]
 
 
-@pytest.fixture(params=["legacy", "modern"])
-def inspect(request: pytest.FixtureRequest, node: list[str], command: list[str], tmp_path: Path) -> Inspect:
+@pytest.fixture(scope="module")
+def served(command: list[str]) -> Iterator[str]:
+    """The address of a server over HTTP; nothing here changes it."""
+    with ServerProcess(command[-1]) as process:
+        yield process.url
+
+
+@pytest.fixture(params=WAYS, ids="-".join)
+def inspect(
+    request: pytest.FixtureRequest, node: list[str], command: list[str], served: str, tmp_path: Path
+) -> Inspect:
     """Run one method; the exit code and the result."""
+    era, way = request.param
+    place = command if way == "stdio" else [f"{served}/{way}"]
 
     def run(*arguments: str) -> tuple[int, Any]:
-        flags = ["--protocol-era", request.param, "--format", "json", "--quiet", "--method"]
+        flags = ["--protocol-era", era, "--format", "json", "--quiet", "--method"]
         done = subprocess.run(
-            [*node, str(INSPECTOR), "--cli", *command, *flags, *arguments],
+            [*node, str(INSPECTOR), "--cli", *place, *flags, *arguments],
             capture_output=True,
             timeout=40,
             env=os.environ | {"HOME": str(tmp_path)},

@@ -1,65 +1,22 @@
-"""The official Python SDK's client against our server, in both eras."""
+"""The official Python SDK's client against our server, in both eras, on stdio and over HTTP."""
 
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import mcp_types as types
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client
 from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated, ToolsListChanged
-from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
+from mcp.shared.exceptions import MCPError
+from tests.interop.python_client import DEPRECATED, ERAS, LEGACY, MODERN, Wire, connected
+from tests.interop.traffic import Place
 
-LEGACY, MODERN = "legacy", "auto"
-ERAS = [pytest.param(LEGACY, id="2025-11-25"), pytest.param(MODERN, id="2026-07-28")]
 Within = Callable[..., Any]
 
-pytestmark = pytest.mark.filterwarnings(f"ignore::{MCPDeprecationWarning.__module__}.{MCPDeprecationWarning.__name__}")
-
-
-class Wire:
-    """What reached the client unasked, in order."""
-
-    def __init__(self) -> None:
-        self.notes: list[Any] = []
-        self.asked: list[Any] = []
-        self._arrived = asyncio.Event()
-
-    async def note(self, message: Any) -> None:
-        assert not isinstance(message, Exception), message
-        self.notes.append(message)
-        self._arrived.set()
-
-    async def until(self, kind: type[Any]) -> Any:
-        while True:
-            for message in self.notes:
-                if isinstance(message, kind):
-                    return message
-            self._arrived.clear()
-            await asyncio.wait_for(self._arrived.wait(), 10)
-
-    async def elicit(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
-        self.asked.append(params)
-        return types.ElicitResult(action="accept", content={"name": f"Ada {len(self.asked)}", "age": 36})
-
-    async def sample(self, context: Any, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
-        self.asked.append(params)
-        text = types.TextContent(type="text", text="old pond")
-        return types.CreateMessageResult(role="assistant", content=text, model="basho")
-
-    async def roots(self, context: Any) -> types.ListRootsResult:
-        return types.ListRootsResult(roots=[types.Root(uri="file:///home/ada", name="home")])
-
-
-@asynccontextmanager
-async def connected(command: list[str], mode: str, **options: Any) -> AsyncIterator[tuple[Client, Wire]]:
-    wire = Wire()
-    server = StdioServerParameters(command=command[0], args=command[1:])
-    async with Client(server, mode=mode, message_handler=wire.note, read_timeout_seconds=20, **options) as client:
-        yield client, wire
+pytestmark = pytest.mark.filterwarnings(DEPRECATED)
 
 
 def talkative(wire: Wire) -> dict[str, Any]:
@@ -71,9 +28,9 @@ async def counts(client: Client, **awaited: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_learns_who_we_are(command: list[str], within: Within, mode: str) -> None:
+def test_it_learns_who_we_are(place: Place, within: Within, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(command, mode) as (client, _):
+        async with connected(place, mode) as (client, _):
             assert client.protocol_version == ("2025-11-25" if mode == LEGACY else "2026-07-28")
             assert client.server_info is not None
             assert (client.server_info.name, client.server_info.version) == ("interop", "1.2.3")
@@ -90,9 +47,9 @@ def test_it_learns_who_we_are(command: list[str], within: Within, mode: str) -> 
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_lists_tools_with_their_schemas(command: list[str], within: Within, mode: str) -> None:
+def test_it_lists_tools_with_their_schemas(place: Place, within: Within, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(command, mode) as (client, _):
+        async with connected(place, mode) as (client, _):
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert list(tools)[:3] == ["echo", "add", "count"]
             assert tools["echo"].description == "Give the text back."
@@ -111,9 +68,9 @@ def test_it_lists_tools_with_their_schemas(command: list[str], within: Within, m
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_calls_tools_and_gets_text_and_data(command: list[str], within: Within, mode: str) -> None:
+def test_it_calls_tools_and_gets_text_and_data(place: Place, within: Within, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(command, mode) as (client, _):
+        async with connected(place, mode) as (client, _):
             await client.list_tools()  # from here on the client checks results against their schemas
             said = await client.call_tool("echo", {"text": "grüße 🌍\u2028"})
             assert [block.model_dump(exclude_none=True) for block in said.content] == [
@@ -129,9 +86,9 @@ def test_it_calls_tools_and_gets_text_and_data(command: list[str], within: Withi
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_reads_every_kind_of_content(command: list[str], within: Within, mode: str) -> None:
+def test_it_reads_every_kind_of_content(place: Place, within: Within, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(command, mode) as (client, _):
+        async with connected(place, mode) as (client, _):
             text, image, audio, embedded, link = (await client.call_tool("gallery")).content
             assert text.type == "text"
             assert text.text == "all kinds"
@@ -151,11 +108,9 @@ def test_it_reads_every_kind_of_content(command: list[str], within: Within, mode
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_failed_tool_is_a_result_and_an_unknown_one_is_an_error(
-    command: list[str], within: Within, mode: str
-) -> None:
+def test_a_failed_tool_is_a_result_and_an_unknown_one_is_an_error(place: Place, within: Within, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(command, mode) as (client, _):
+        async with connected(place, mode) as (client, _):
             await client.list_tools()
             failed = await client.call_tool("failing")
             assert failed.is_error
@@ -179,9 +134,9 @@ def test_a_failed_tool_is_a_result_and_an_unknown_one_is_an_error(
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_progress_comes_in_order_and_before_the_result(command: list[str], within: Within, mode: str) -> None:
+def test_progress_comes_in_order_and_before_the_result(place: Place, within: Within, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(command, mode) as (client, _):
+        async with connected(place, mode) as (client, _):
             heard: list[tuple[float, float | None, str | None]] = []
             complete = asyncio.Event()
 
@@ -199,7 +154,7 @@ def test_progress_comes_in_order_and_before_the_result(command: list[str], withi
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_logs_come_at_the_level_asked_for(command: list[str], within: Within, mode: str) -> None:
+def test_logs_come_at_the_level_asked_for(place: Place, within: Within, mode: str) -> None:
     async def scenario() -> None:
         heard: list[types.LoggingMessageNotificationParams] = []
 
@@ -207,7 +162,7 @@ def test_logs_come_at_the_level_asked_for(command: list[str], within: Within, mo
             heard.append(params)
 
         level = {"log_level": "info"} if mode == MODERN else {}
-        async with connected(command, mode, logging_callback=log, **level) as (client, wire):
+        async with connected(place, mode, logging_callback=log, **level) as (client, wire):
             if mode == LEGACY:
                 await client.set_logging_level("info")
             await client.call_tool("slow", {"steps": 2})
@@ -224,9 +179,9 @@ def test_logs_come_at_the_level_asked_for(command: list[str], within: Within, mo
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_cancelled_call_stops_and_the_server_goes_on(command: list[str], within: Within, mode: str) -> None:
+def test_a_cancelled_call_stops_and_the_server_goes_on(place: Place, within: Within, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(command, mode) as (client, _):
+        async with connected(place, mode) as (client, _):
             waiting = asyncio.Event()
 
             async def progress(value: float, total: float | None, message: str | None) -> None:
@@ -244,10 +199,10 @@ def test_a_cancelled_call_stops_and_the_server_goes_on(command: list[str], withi
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_person_fills_in_a_form(command: list[str], within: Within, mode: str) -> None:
+def test_a_person_fills_in_a_form(place: Place, within: Within, mode: str) -> None:
     async def scenario() -> None:
         person = Wire()
-        async with connected(command, mode, **talkative(person)) as (client, _):
+        async with connected(place, mode, **talkative(person)) as (client, _):
             assert (await client.call_tool("ask_name")).content[0].text == "Ada 1 is 36"
             form = person.asked[0]
             assert form.message == "Who are you?"
@@ -259,22 +214,22 @@ def test_a_person_fills_in_a_form(command: list[str], within: Within, mode: str)
 
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_a_person_may_refuse(command: list[str], within: Within, mode: str, action: Any) -> None:
+def test_a_person_may_refuse(place: Place, within: Within, mode: str, action: Any) -> None:
     async def refuse(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
         return types.ElicitResult(action=action)
 
     async def scenario() -> None:
-        async with connected(command, mode, elicitation_callback=refuse) as (client, _):
+        async with connected(place, mode, elicitation_callback=refuse) as (client, _):
             assert (await client.call_tool("ask_name")).content[0].text == f"nobody ({action})"
 
     within(scenario())
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_handler_that_asks_twice_runs_once(command: list[str], within: Within, mode: str) -> None:
+def test_a_handler_that_asks_twice_runs_once(place: Place, within: Within, mode: str) -> None:
     async def scenario() -> None:
         person = Wire()
-        async with connected(command, mode, **talkative(person)) as (client, _):
+        async with connected(place, mode, **talkative(person)) as (client, _):
             assert (await client.call_tool("interview")).content[0].text == "Ada 1 and Ada 2"
             assert [form.message for form in person.asked] == ["Who are you?", "And your friend?"]
             assert (await counts(client))["started"] == 1
@@ -283,10 +238,10 @@ def test_a_handler_that_asks_twice_runs_once(command: list[str], within: Within,
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_the_clients_model_and_roots_are_asked(command: list[str], within: Within, mode: str) -> None:
+def test_the_clients_model_and_roots_are_asked(place: Place, within: Within, mode: str) -> None:
     async def scenario() -> None:
         person = Wire()
-        async with connected(command, mode, **talkative(person)) as (client, _):
+        async with connected(place, mode, **talkative(person)) as (client, _):
             assert (await client.call_tool("sample_haiku", {"topic": "frogs"})).content[0].text == "basho: old pond"
             wish = person.asked[0]
             assert wish.messages[0].content.text == "A haiku about frogs"
@@ -298,9 +253,9 @@ def test_the_clients_model_and_roots_are_asked(command: list[str], within: Withi
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_client_that_cannot_ask_a_person_is_told_so(command: list[str], within: Within, mode: str) -> None:
+def test_a_client_that_cannot_ask_a_person_is_told_so(place: Place, within: Within, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(command, mode) as (client, _):
+        async with connected(place, mode) as (client, _):
             if mode == LEGACY:
                 failed = await client.call_tool("ask_name")
                 assert failed.is_error
@@ -315,9 +270,9 @@ def test_a_client_that_cannot_ask_a_person_is_told_so(command: list[str], within
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_lists_and_reads_resources(command: list[str], within: Within, mode: str) -> None:
+def test_it_lists_and_reads_resources(place: Place, within: Within, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(command, mode) as (client, _):
+        async with connected(place, mode) as (client, _):
             listed = {entry.uri: entry for entry in (await client.list_resources()).resources}
             assert list(listed) == ["memo://static", "memo://bytes", "memo://watched", "memo://seen"]
             assert listed["memo://static"].title == "A memo"
@@ -339,9 +294,9 @@ def test_it_lists_and_reads_resources(command: list[str], within: Within, mode: 
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_it_gets_prompts_and_completions(command: list[str], within: Within, mode: str) -> None:
+def test_it_gets_prompts_and_completions(place: Place, within: Within, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(command, mode) as (client, _):
+        async with connected(place, mode) as (client, _):
             (prompt,) = (await client.list_prompts()).prompts
             assert (prompt.name, prompt.title, prompt.description) == ("greeting", "Greeting", "Greet someone.")
             assert [(item.name, item.required) for item in prompt.arguments or []] == [("name", True), ("style", False)]
@@ -363,9 +318,9 @@ def test_it_gets_prompts_and_completions(command: list[str], within: Within, mod
     within(scenario())
 
 
-def test_a_legacy_session_hears_of_what_it_subscribed_to(command: list[str], within: Within) -> None:
+def test_a_legacy_session_hears_of_what_it_subscribed_to(place: Place, within: Within) -> None:
     async def scenario() -> None:
-        async with connected(command, LEGACY) as (client, wire):
+        async with connected(place, LEGACY) as (client, wire):
             await client.call_tool("touch_resource")
             await client.subscribe_resource("memo://watched")
             await client.call_tool("touch_resource")
@@ -380,9 +335,9 @@ def test_a_legacy_session_hears_of_what_it_subscribed_to(command: list[str], wit
     within(scenario())
 
 
-def test_a_legacy_session_hears_of_new_tools_and_resources(command: list[str], within: Within) -> None:
+def test_a_legacy_session_hears_of_new_tools_and_resources(place: Place, within: Within) -> None:
     async def scenario() -> None:
-        async with connected(command, LEGACY) as (client, wire):
+        async with connected(place, LEGACY) as (client, wire):
             await client.call_tool("register_tool", {"name": "hello"})
             await wire.until(types.ToolListChangedNotification)
             assert (await client.list_tools()).tools[-1].name == "hello"
@@ -399,9 +354,9 @@ def test_a_legacy_session_hears_of_new_tools_and_resources(command: list[str], w
     within(scenario())
 
 
-def test_a_modern_client_hears_what_it_listens_to_and_nothing_else(command: list[str], within: Within) -> None:
+def test_a_modern_client_hears_what_it_listens_to_and_nothing_else(place: Place, within: Within) -> None:
     async def scenario() -> None:
-        async with connected(command, MODERN) as (client, wire):
+        async with connected(place, MODERN) as (client, wire):
             await client.call_tool("register_tool", {"name": "before"})
             async with client.listen(tools_list_changed=True, resource_subscriptions=["memo://watched"]) as heard:
                 assert heard.honored.tools_list_changed is True
@@ -423,10 +378,10 @@ def test_a_modern_client_hears_what_it_listens_to_and_nothing_else(command: list
     within(scenario())
 
 
-def test_two_listens_of_one_client_are_told_apart(command: list[str], within: Within) -> None:
+def test_two_listens_of_one_client_are_told_apart(place: Place, within: Within) -> None:
     async def scenario() -> None:
         async with (
-            connected(command, MODERN) as (client, _),
+            connected(place, MODERN) as (client, _),
             client.listen(tools_list_changed=True) as tools,
             client.listen(resources_list_changed=True) as resources,
         ):
@@ -439,9 +394,9 @@ def test_two_listens_of_one_client_are_told_apart(command: list[str], within: Wi
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_many_calls_in_flight_get_each_their_own_answer(command: list[str], within: Within, mode: str) -> None:
+def test_many_calls_in_flight_get_each_their_own_answer(place: Place, within: Within, mode: str) -> None:
     async def scenario() -> None:
-        async with connected(command, mode) as (client, _):
+        async with connected(place, mode) as (client, _):
             texts = [f"text {number}" for number in range(100)]
             answers = await asyncio.gather(*(client.call_tool("echo", {"text": text}) for text in texts))
             assert [answer.content[0].text for answer in answers] == texts

@@ -1,14 +1,18 @@
 """The TypeScript SDKs' clients against our server: version 1, and version 2 in both eras.
 
-Each client plays `scenario.mjs` once in a process of its own; the tests look at what it saw.
+Each client plays `scenario.mjs` once over each transport it has, in a process of its own; the
+tests look at what it saw.
 """
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from tests.http.processes import ServerProcess
+from tests.interop.traffic import Place
 
 Seen = dict[str, Any]
 CLIENTS = {
@@ -16,12 +20,31 @@ CLIENTS = {
     "v2-legacy": ["client_v2.mjs", "legacy"],
     "v2-modern": ["client_v2.mjs", "auto"],
 }
+PAIRS = [
+    *((client, transport) for client in CLIENTS for transport in ("stdio", "http")),
+    ("v1", "sse"),
+    ("v1", "websocket"),
+    ("v2-legacy", "sse"),
+]
 
 
-@pytest.fixture(scope="module", params=list(CLIENTS))
-def seen(request: pytest.FixtureRequest, run_script: Callable[..., Any]) -> Seen:
-    """What one client saw."""
-    return {"client": request.param, **run_script(*CLIENTS[request.param])}
+@pytest.fixture(scope="module", params=PAIRS, ids="-".join)
+def seen(request: pytest.FixtureRequest, command: list[str], run_script: Callable[..., Any]) -> Seen:
+    """What one client saw over one transport."""
+    client, transport = request.param
+    with reached(transport, command) as place:
+        return {"client": client, "transport": transport, **run_script(place, *CLIENTS[client])}
+
+
+@contextmanager
+def reached(transport: str, command: list[str]) -> Iterator[Place]:
+    """Where a fresh server is."""
+    if transport == "stdio":
+        yield command
+        return
+    with ServerProcess(command[-1]) as process:
+        host = process.url.removeprefix("http://")
+        yield {"http": f"http://{host}/mcp", "sse": f"http://{host}/sse", "websocket": f"ws://{host}/mcp-ws"}[transport]
 
 
 def is_modern(seen: Seen) -> bool:
@@ -168,3 +191,32 @@ def test_it_hears_of_changes_until_it_stops_listening(seen: Seen) -> None:
 
 def test_many_calls_in_flight_get_each_their_own_answer(seen: Seen) -> None:
     assert seen["manyAtOnce"] is True
+
+
+def test_it_comes_back_for_an_answer_whose_stream_was_closed(seen: Seen) -> None:
+    assert text(seen["polled"]) == "fetched"
+    resumed = [exchange for exchange in seen["traffic"] if exchange["lastEventId"] is not None]
+    if seen["transport"] == "http" and not is_modern(seen):
+        assert {(exchange["method"], exchange["status"]) for exchange in resumed} == {("GET", 200)}
+    else:
+        assert resumed == []
+
+
+def test_it_keeps_one_session_over_http_and_ends_it(seen: Seen) -> None:
+    sessions = {exchange["session"] for exchange in seen["traffic"]}
+    if seen["transport"] != "http" or is_modern(seen):
+        assert sessions <= {None}
+        return
+    first, *others = seen["traffic"]
+    assert (first["method"], first["session"]) == ("POST", None)
+    assert len({exchange["session"] for exchange in others}) == 1
+    assert [exchange["status"] for exchange in others if exchange["method"] == "DELETE"] == [204]
+
+
+def test_nothing_it_sent_over_http_was_refused(seen: Seen) -> None:
+    is_silent = seen["transport"] in ("stdio", "websocket")
+    assert bool(seen["traffic"]) is not is_silent
+    refused = [exchange for exchange in seen["traffic"] if exchange["status"] >= 300]
+    # Only the modern era has a status for parameters that are wrong: of the prompt that lacks an argument.
+    wrong = [400] if seen["transport"] == "http" and is_modern(seen) else []
+    assert [exchange["status"] for exchange in refused] == wrong

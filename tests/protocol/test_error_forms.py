@@ -50,7 +50,7 @@ BY_ERA = (NEWEST_MODERN, NEWEST_LEGACY, PLAIN)
         (errors.ToolError("m", code="c", data=[1]), (-32603, -32603, -32002), 200, {"code": "c", "data": [1]}),
         (errors.ArgumentsInvalid("m"), (-32602, -32602, -32003), 200, None),
         (errors.Overloaded("calls", 3), (-32603, -32603, -32603), 503, {"reason": "overloaded", "limit": 3}),
-        (errors.DeadlineExceeded("It", 2), (-32603, -32603, -32603), 408, None),
+        (errors.DeadlineExceeded("It", 2), (-32603, -32603, -32603), 200, None),
         (errors.ConnectionClosed("m"), (-32603, -32603, -32603), 200, None),
         (errors.HubbubError("m"), (-32603, -32603, -32603), 200, None),
         (errors.RemoteError(-7, "m"), (-7, -7, -7), 200, None),
@@ -97,19 +97,16 @@ def test_a_pack_can_fix_the_code_of_its_failures():
     ],
 )
 def test_a_failed_tool_is_a_result_that_says_why(failure, details):
-    for revision in BY_ERA:
-        reply = failure_reply(failure, "t", revision)
-        assert reply.is_error is True
-        assert reply.structured_content == {"ok": False, "error": details}
+    reply = failure_reply(failure, "t")
+    assert reply.is_error is True
+    assert reply.structured_content == {"ok": False, "error": details}
 
 
-def test_a_failure_of_a_tool_with_an_output_schema_is_text_in_mcp():
+def test_a_failure_of_a_tool_with_an_output_schema_is_text():
     failure = errors.ToolError("m")
     failure.has_schema = True
-    details = {"type": "tool_error", "message": "m", "tool": "t"}
-    for revision in (NEWEST_MODERN, NEWEST_LEGACY):
-        reply = failure_reply(failure, "t", revision)
-        assert reply.structured_content is UNSET
-        (text,) = reply.content
-        assert json.loads(text.text) == {"ok": False, "error": details}
-    assert failure_reply(failure, "t", PLAIN).structured_content == {"ok": False, "error": details}
+    reply = failure_reply(failure, "t")
+    assert reply.is_error is True
+    assert reply.structured_content is UNSET
+    (text,) = reply.content
+    assert json.loads(text.text) == {"ok": False, "error": {"type": "tool_error", "message": "m", "tool": "t"}}

@@ -114,13 +114,12 @@ class Framer:
 
     def _take_plain_lines(self, data: bytes, position: int, output: _Output) -> int:
         """Take lines in bulk, up to the first that is anything but an object or an array."""
-        lines = data[position:].split(b"\n")
-        lines.pop()  # not ended yet
-        for line in lines:
-            if not line.startswith((b"{", b"[")) or len(line) > self._limit:
+        while (end := data.find(b"\n", position)) >= 0:
+            if data[position] not in b"{[" or end - position > self._limit:
                 break
+            line = data[position:end]
             output.append(line[:-1] if line.endswith(b"\r") else line)
-            position += len(line) + 1
+            position = end + 1
         return position
 
     def _take_line(self, data: bytes, position: int, output: _Output) -> int:

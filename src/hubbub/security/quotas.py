@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 DEFAULTS: Final = ("mcp=100/minute", "health=1000/minute")
 """Applied off loopback when nothing is set. On loopback the only caller is oneself."""
+_ALSO_MCP: Final = ("/sse", "/messages", "/mcp-ws")
+"""Other ways to the same tools, which have the limit of `/mcp` unless they have their own."""
 _LARGEST: Final = 100_000
 _V6_PREFIX: Final = 64
 
@@ -41,6 +43,9 @@ class Quotas:
         self._limits: dict[str, tuple[str, RateLimitItem]] = {}
         for text in limits:
             self._add(text)
+        if "mcp" in self._limits:
+            for name in _ALSO_MCP:  # what counts as one endpoint has one count
+                self._limits.setdefault(name, self._limits["mcp"])
         if self._limits:
             self._window: Any = _moving_window(clock)
 

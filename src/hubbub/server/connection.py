@@ -51,10 +51,10 @@ class Connection:
         self,
         server: Server,
         send: Deliver,
+        drained: Callable[[], Awaitable[None]] = _never_slow,
         *,
         principal: Principal = ANONYMOUS,
         scope: str = THE_PROCESS,
-        drained: Callable[[], Awaitable[None]] = _never_slow,
     ) -> None:
         self._server = server
         self._send = send

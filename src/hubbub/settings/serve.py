@@ -69,6 +69,14 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, ...],
         setting("An origin whose pages may call, beside those of this machine.", flag="--allowed-origin", form="URL"),
     ] = ()
+    proxied_by: Annotated[
+        tuple[str, ...],
+        setting(
+            "A proxy that is believed about who calls and by https (X-Forwarded-For, X-Forwarded-Proto).",
+            flag="--proxied-by",
+            form="ADDRESS",
+        ),
+    ] = ()
     key_file: Annotated[
         str | None, setting("API keys of those who may call (see `hubbub key`).", flag="--key-file", form="FILE")
     ] = None

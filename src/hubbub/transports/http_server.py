@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import signal
 import socket
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -145,6 +144,20 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         super().connection_made(transport)
         self.unread = Unread()
 
+    async def send(self, message: Any) -> None:
+        """Write; uvicorn forgets our headers on a refusal, and that a refusal completes the handshake."""
+        kind = message["type"]
+        if kind == "websocket.http.response.start":
+            message = {**message, "headers": [*self.default_headers, *message.get("headers", ())]}
+        await super().send(message)
+        if kind == "websocket.http.response.body":
+            self.handshake_complete = True
+
+    def shutdown(self) -> None:
+        """The server stops. An open connection is closed by the app, which may still have calls to answer."""
+        if not self.handshake_complete:
+            super().shutdown()
+
 
 class HttpServer(uvicorn.Server):
     """uvicorn, with an eye on slow callers and an end to open streams."""
@@ -152,6 +165,11 @@ class HttpServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, site: Site) -> None:
         super().__init__(config)
         self._site = site
+
+    def stop(self) -> None:
+        """Stop soon; asked again, at once."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and only then say so: whoever reads it may connect or send a signal at once."""
@@ -185,6 +203,7 @@ def prepare(
     headers: Sequence[tuple[str, str]] = (),
     limit: int = bounds.MESSAGE_BYTES,
     drain_s: float = bounds.DRAIN_S,
+    trusted_proxies: Sequence[str] = (),
 ) -> HttpServer:
     """A server that is ready to run; setting its `should_exit` stops it."""
     config = uvicorn.Config(
@@ -197,6 +216,9 @@ def prepare(
         access_log=False,
         server_header=False,
         headers=list(headers),
+        # Unasked, uvicorn believes whoever calls from this machine.
+        proxy_headers=bool(trusted_proxies),
+        forwarded_allow_ips=list(trusted_proxies),
         ws_max_size=limit,
         ws_ping_interval=bounds.KEEP_ALIVE_S,
         timeout_keep_alive=bounds.IDLE_CONNECTION_S,
@@ -208,8 +230,7 @@ def prepare(
 
 
 async def serve(server: HttpServer, listener: socket.socket) -> None:
-    """Serve until the process is told to stop; then drain within a bound."""
-    _stop_on_signals(server)
+    """Serve until somebody stops it; then drain within a bound."""
     await server._serve(sockets=[listener])
 
 
@@ -220,7 +241,8 @@ def listen(host: str, port: int) -> socket.socket:
         SettingsError: the address cannot be used.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio sends small answers at once only where the protocol is named.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
@@ -240,16 +262,3 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
         return asyncio.new_event_loop()
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
     return loop
-
-
-def _stop_on_signals(server: HttpServer) -> None:
-    def stop(*_: Any) -> None:
-        server.force_exit = server.should_exit
-        server.should_exit = True
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        try:
-            loop.add_signal_handler(number, stop)
-        except (NotImplementedError, RuntimeError):  # Windows, or not the main thread
-            return

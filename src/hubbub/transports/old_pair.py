@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from typing import NamedTuple
 from urllib.parse import parse_qs
 
 from hubbub import bounds
@@ -14,14 +15,20 @@ from hubbub.protocol.sse import encode_event
 from hubbub.transports.message_queue import MessageQueue
 
 
+class _Open(NamedTuple):
+    duplex: Duplex
+    queue: MessageQueue
+    owner: str
+
+
 class OldPair:
     """`GET /sse` and `POST /messages`."""
 
     def __init__(self, connect: Connect, *, limit: int = bounds.STREAMS) -> None:
         self._connect = connect
         self._limit = limit
-        self._open: dict[str, tuple[Duplex, str]] = {}
-        self._queues: set[MessageQueue] = set()
+        self._open: dict[str, _Open] = {}
+        self._finishing: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -33,8 +40,7 @@ class OldPair:
         queue = MessageQueue()
         name = secrets.token_urlsafe(18)
         duplex = self._connect(queue.put, queue.drained, principal=principal, scope=name)
-        self._open[name] = duplex, principal.name
-        self._queues.add(queue)
+        self._open[name] = _Open(duplex, queue, principal.name)
         exchange.watch(cancel=True)
         try:
             await exchange.start_stream()
@@ -49,20 +55,29 @@ class OldPair:
         finally:
             exchange.unwatch()
             del self._open[name]
-            self._queues.discard(queue)
             await duplex.close()
 
     async def post(self, exchange: HttpExchange, principal: Principal) -> None:
         """Take one message; its answer goes to the stream."""
         query = parse_qs(exchange.query)
         name = (query.get("session_id") or query.get("sessionId") or [""])[0]
-        duplex, owner = self._open.get(name, (None, ""))
-        if duplex is None or owner != principal.name:
+        message = await exchange.body()
+        found = self._open.get(name)
+        if found is None or found.owner != principal.name:
             raise SessionNotFound("There is no such stream; open one with GET /sse and post where it says")
-        duplex.receive(await exchange.body())
+        if found.duplex.is_busy:
+            raise Overloaded("calls on one stream", bounds.IN_FLIGHT)
+        found.duplex.receive(message)
         await exchange.reply(202, b"Accepted", [(b"content-type", b"text/plain")])
 
     def end_streams(self) -> None:
-        """Let every stream end."""
-        for queue in list(self._queues):
-            queue.close()
+        """Let every stream end, once what runs is answered."""
+        for found in self._open.values():
+            task = asyncio.ensure_future(_finish(found))
+            self._finishing.add(task)
+            task.add_done_callback(self._finishing.discard)
+
+
+async def _finish(found: _Open) -> None:
+    await found.duplex.finish()
+    found.queue.close()

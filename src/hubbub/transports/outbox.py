@@ -1,4 +1,4 @@
-"""The writing half of stdio: messages gathered during one turn of the loop, written at once.
+"""The writing half of stdio: messages gathered during one turn of the loop, written together.
 
 Putting never waits; whoever can wait asks `drained` first, and the reading half stops
 while the outbox is full, so that a client which does not read costs a bounded amount of
@@ -12,31 +12,39 @@ import os
 import select
 import socket
 import stat
+from collections import deque
 from collections.abc import Callable
 
 from hubbub import bounds
 
-_GATHERED_BYTES = 256 * 1024
+_PORTION_BYTES = 64 * 1024  # what a pipe holds
+_ROOM_BYTES = bounds.OUTBOX_BYTES // 4
 
 
 class Outbox(asyncio.BaseProtocol):
-    """Messages to the client, on a pipe or a socket."""
+    """Messages to the client, on a pipe or a socket.
+
+    The transport gets no more than it can write at once: what waits for a slow reader
+    waits here, where it is counted and need not be copied.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, gone: asyncio.Event) -> None:
         self._loop = loop
         self._gone = gone
-        self._gathered: list[bytes] = []
-        self._gathered_bytes = 0
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._is_flush_due = False
+        self._is_paused = False
         self._transport: asyncio.WriteTransport | None = None
-        self._may_write = asyncio.Event()
-        self._may_write.set()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
         self._resume: Callable[[], None] | None = None
         self._closed = loop.create_future()
 
     @property
     def is_full(self) -> bool:
         """Whether the client leaves so much unread that nothing more should be done for it."""
-        return not self._may_write.is_set()
+        return not self._has_room.is_set()
 
     def when_ready(self, resume: Callable[[], None]) -> None:
         """Call back once, when there is room again."""
@@ -44,21 +52,27 @@ class Outbox(asyncio.BaseProtocol):
 
     def put(self, message: bytes) -> None:
         """Queue one framed message."""
-        if not self._gathered:
+        self._waiting.append(message)
+        self._waiting_bytes += len(message)
+        if self._waiting_bytes > bounds.OUTBOX_BYTES:
+            self._has_room.clear()
+        self.flush_soon()
+
+    def flush_soon(self) -> None:
+        """Write as soon as the loop has done what it already has to do."""
+        if not self._is_flush_due:
+            self._is_flush_due = True
             self._loop.call_soon(self._flush)
-        self._gathered.append(message)
-        self._gathered_bytes += len(message)
-        if self._gathered_bytes >= _GATHERED_BYTES:
-            self._flush()  # now, because only the transport knows when it is too much
 
     async def drained(self) -> None:
         """Wait while the client does not read."""
-        while not self._may_write.is_set():  # others that waited may have filled it again
-            await self._may_write.wait()
+        while not self._has_room.is_set():  # others that waited may have filled it again
+            await self._has_room.wait()
 
     async def close(self) -> None:
         """Write what is left, within a bound."""
-        self._flush()
+        while self._waiting:
+            self._write(self._next_portion())
         if self._transport is not None:
             self._transport.close()
             _, unread = await asyncio.wait([self._closed], timeout=bounds.STOP_S)
@@ -70,7 +84,7 @@ class Outbox(asyncio.BaseProtocol):
         """The loop writes for us."""
         assert isinstance(transport, asyncio.WriteTransport)
         self._transport = transport
-        transport.set_write_buffer_limits(high=bounds.OUTBOX_BYTES)
+        transport.set_write_buffer_limits(high=0)
 
     def connection_lost(self, error: Exception | None) -> None:
         """The client has closed its end."""
@@ -80,20 +94,32 @@ class Outbox(asyncio.BaseProtocol):
             self._closed.set_result(None)
 
     def pause_writing(self) -> None:
-        """The client does not read."""
-        self._may_write.clear()
+        """The pipe is full."""
+        self._is_paused = True
 
     def resume_writing(self) -> None:
-        """The client reads again."""
-        self._may_write.set()
-        if self._resume is not None:
-            resume, self._resume = self._resume, None
-            resume()
+        """The pipe has taken everything."""
+        self._is_paused = False
+        self._flush()
 
     def _flush(self) -> None:
-        gathered, self._gathered, self._gathered_bytes = self._gathered, [], 0
-        if gathered:
-            self._write(b"".join(gathered) if len(gathered) > 1 else gathered[0])
+        self._is_flush_due = False
+        while self._waiting and not self._is_paused:
+            self._write(self._next_portion())
+        if self.is_full and self._waiting_bytes <= _ROOM_BYTES:
+            self._has_room.set()
+            if self._resume is not None:
+                resume, self._resume = self._resume, None
+                resume()
+
+    def _next_portion(self) -> bytes:
+        messages, size = [], 0
+        while self._waiting and size < _PORTION_BYTES:
+            message = self._waiting.popleft()
+            messages.append(message)
+            size += len(message)
+        self._waiting_bytes -= size
+        return b"".join(messages)
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():

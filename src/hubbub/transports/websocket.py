@@ -1,4 +1,4 @@
-"""WebSocket: one message a frame, subprotocol `mcp.v1` or `mcp`. Pings are the ASGI server's business."""
+"""WebSocket: one message a frame, subprotocol `mcp.v1`. Pings are the ASGI server's business."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from hubbub import bounds
 from hubbub.errors import ConnectionClosed, MessageTooLarge
-from hubbub.ports import Connect
+from hubbub.ports import Connect, Duplex
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.model import Principal
 from hubbub.protocol.refusal import Refusal
@@ -18,7 +18,7 @@ from hubbub.transports.message_queue import MessageQueue
 SUBPROTOCOLS = ("mcp.v1", "mcp")
 """Ours, and the one that the official clients offer; no difference but the name."""
 PATH = "/mcp-ws"
-_GOING_AWAY, _TOO_SLOW = 1001, 1013
+_GOING_AWAY = 1001
 
 Admit = Callable[[Headers, str, str], Awaitable[Principal | Refusal]]
 
@@ -26,14 +26,22 @@ Admit = Callable[[Headers, str, str], Awaitable[Principal | Refusal]]
 class WebSockets:
     """Serves WebSocket clients, each as one connection."""
 
-    def __init__(self, connect: Connect, admit: Admit, *, limit: int = bounds.MESSAGE_BYTES) -> None:
+    def __init__(
+        self,
+        connect: Connect,
+        admit: Admit,
+        *,
+        limit: int = bounds.MESSAGE_BYTES,
+        most_connections: int = bounds.STREAMS,
+    ) -> None:
         self._connect = connect
         self._admit = admit
         self._limit = limit
-        self._queues: set[MessageQueue] = set()
+        self._most_connections = most_connections
+        self._readers: set[asyncio.Future[None]] = set()
 
     def __len__(self) -> int:
-        return len(self._queues)
+        return len(self._readers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one client until either side closes."""
@@ -48,7 +56,7 @@ class WebSockets:
             await _deny(send, scope, Refusal(404, f"WebSockets are at {PATH}"))
         elif offered and chosen is None:
             await _deny(send, scope, Refusal(400, f"Offer the subprotocol {SUBPROTOCOLS[0]}"))
-        elif len(self._queues) >= bounds.STREAMS:
+        elif len(self._readers) >= self._most_connections:
             await _deny(send, scope, Refusal(503, "Too many open connections; try again later"))
         else:
             await send({"type": "websocket.accept", "subprotocol": chosen})
@@ -56,47 +64,55 @@ class WebSockets:
 
     async def _converse(self, receive: Receive, send: Send, principal: Principal) -> None:
         queue = MessageQueue()
-        scope = secrets.token_urlsafe(18)
-        duplex = self._connect(queue.put, queue.drained, principal=principal, scope=scope)
-        self._queues.add(queue)
+        duplex = self._connect(queue.put, queue.drained, principal=principal, scope=secrets.token_urlsafe(18))
         writer = asyncio.ensure_future(_write(queue, send))
+        reader = asyncio.ensure_future(self._read(receive, duplex))
+        self._readers.add(reader)
         try:
-            while True:
-                message = await receive()
-                if message["type"] == "websocket.disconnect":
-                    return
-                data = message.get("bytes") or (message.get("text") or "").encode()
-                if len(data) > self._limit:
-                    duplex.refuse(MessageTooLarge("A frame", self._limit))
-                else:
-                    duplex.receive(data)
-                while duplex.is_busy:
-                    ready = asyncio.Event()
-                    duplex.when_ready(ready.set)
-                    await ready.wait()
+            await asyncio.wait([reader])
+            if reader.cancelled():
+                await duplex.finish()  # the server stops: what runs is still answered
+            else:
+                reader.result()
         finally:
-            self._queues.discard(queue)
-            queue.close()
+            self._readers.discard(reader)
+            reader.cancel()
             await duplex.close()
+            queue.close()
             await asyncio.wait([writer], timeout=bounds.STOP_S)
             writer.cancel()
 
+    async def _read(self, receive: Receive, duplex: Duplex) -> None:
+        """Hand on what comes until the client leaves."""
+        while True:
+            message = await receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            data = message.get("bytes") or (message.get("text") or "").encode()
+            if len(data) > self._limit:
+                duplex.refuse(MessageTooLarge("A frame", self._limit))
+            else:
+                duplex.receive(data)
+            while duplex.is_busy:
+                ready = asyncio.Event()
+                duplex.when_ready(ready.set)
+                await ready.wait()
+
     def end(self) -> None:
-        """Close every connection."""
-        for queue in list(self._queues):
-            queue.close()
+        """Read no more, and close each connection once what runs is answered."""
+        for reader in list(self._readers):
+            reader.cancel()
 
 
 async def _write(queue: MessageQueue, send: Send) -> None:
+    """Write until there is nothing more; a client that does not read loses its connection, which ends this too."""
     try:
         while True:
-            text = (await queue.get()).decode()
-            async with asyncio.timeout(bounds.SLOW_READER_S):
-                await send({"type": "websocket.send", "text": text})
+            await send({"type": "websocket.send", "text": (await queue.get()).decode()})
     except ConnectionClosed:
         await _close(send, _GOING_AWAY)
-    except TimeoutError:
-        await _close(send, _TOO_SLOW)
+    except OSError:
+        return  # the client has left
 
 
 async def _close(send: Send, code: int) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from hubbub.errors import ConnectionClosed, MissingCapability
+from hubbub.errors import MissingCapability
 from hubbub.ports import HttpExchange
-from hubbub.protocol.http_headers import HeaderList
+from hubbub.protocol.http_headers import HeaderList, Headers
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.protocol.model import Call, Note, Reply
 from hubbub.protocol.revisions import Revision
@@ -88,14 +88,8 @@ class CallStream:
         if not self._is_open:
             await self._open()
         event = encode_event(message, event="message") if self._stream is None else self._stream.append(message)
-        if self._is_released:
-            return
-        try:
+        if not self._is_released:
             await self._exchange.write(event)
-        except ConnectionClosed:
-            if self._session is None:
-                raise
-            self._is_released = True  # the events wait for the caller to come back
 
     def _whole_stream(self, response: bytes) -> bytes:
         """A stream that holds only the answer, in one piece."""
@@ -119,3 +113,13 @@ class CallStream:
         if self._stream is not None:
             self._stream.finish()
         await self._exchange.end()
+
+
+def mode_for(headers: Headers, mode: ResponseMode) -> ResponseMode:
+    """A client that accepts no stream gets none; one that accepts only streams gets one."""
+    accept = headers.get(b"accept")
+    if accept is None or "*/*" in accept:
+        return mode
+    if "text/event-stream" not in accept:
+        return "json"
+    return mode if "application/json" in accept or mode == "json" else "sse"

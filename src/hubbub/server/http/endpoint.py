@@ -111,6 +111,12 @@ class Endpoint:
         except HubbubError as error:
             if not exchange.has_answered:
                 await exchange.reply(http_status(error), encode_error(NULL, error_object(error, NEWEST_LEGACY)))
+        except asyncio.CancelledError:
+            # Callers that leave are dealt with where it matters; this is the server, whose patience is over.
+            if exchange.has_answered:
+                await exchange.end()
+            else:
+                await refuse(exchange, Refusal(503, "The server stops before this call has ended; call again later"))
         except Exception:
             logger.exception("%s %s failed", exchange.method, exchange.path)
             if not exchange.has_answered:

@@ -12,7 +12,7 @@ import asyncio
 from msgspec import UNSET
 
 from hubbub import bounds
-from hubbub.errors import HubbubError, IdInUse, InvalidParams, Overloaded
+from hubbub.errors import HubbubError, IdInUse, InvalidParams, MessageTooLarge, Overloaded
 from hubbub.ports import HttpExchange
 from hubbub.protocol.error_forms import error_object, http_status
 from hubbub.protocol.http_headers import Headers
@@ -22,7 +22,7 @@ from hubbub.protocol.params import CancelledParams
 from hubbub.protocol.revisions import NEWEST_LEGACY
 from hubbub.server.answer import answer
 from hubbub.server.connection import open_session
-from hubbub.server.http.call_stream import CallStream, ResponseMode
+from hubbub.server.http.call_stream import CallStream, ResponseMode, mode_for
 from hubbub.server.http.cookies import read_cookie, set_cookie
 from hubbub.server.http.incoming import Incoming
 from hubbub.server.http.sessions import Session, Sessions
@@ -54,6 +54,8 @@ class Legacy:
         try:
             if isinstance(incoming.params, InvalidParams):
                 raise incoming.params
+            if len(incoming.raw) > bounds.CLIENT_BYTES:
+                raise MessageTooLarge("The description of the client", bounds.CLIENT_BYTES)
             caller = open_session(incoming.params, incoming.principal, None)
             back = CallStream(exchange, caller.revision, "json")
             response, failure = await answer(self._server.peer, incoming.call(caller, back), self._server.identity)
@@ -65,14 +67,14 @@ class Legacy:
             await exchange.reply(http_status(error), body)
             return
         headers = ((SESSION_HEADER, session.id.encode()), set_cookie(session.id, exchange.scheme))
-        mode = _mode_for(exchange.headers, self._mode)
+        mode = mode_for(exchange.headers, self._mode)
         await CallStream(exchange, caller.revision, mode, session, headers).answer(200, response)
 
     async def call(self, incoming: Incoming) -> None:
         """Answer one call; it goes on even if the caller leaves."""
         session, exchange = incoming.session, incoming.exchange
         assert session is not None
-        stream = CallStream(exchange, session.caller.revision, _mode_for(exchange.headers, self._mode), session)
+        stream = CallStream(exchange, session.caller.revision, mode_for(exchange.headers, self._mode), session)
         if session.running is None:
             session.running = {}
         running, key = session.running, id_key(incoming.id)
@@ -137,13 +139,3 @@ class Legacy:
     def end(self, session: Session) -> None:
         """End a session at its client's wish."""
         self._sessions.close(session)
-
-
-def _mode_for(headers: Headers, mode: ResponseMode) -> ResponseMode:
-    """A client that accepts no stream gets none; one that accepts only streams gets one."""
-    accept = headers.get(b"accept")
-    if accept is None or "*/*" in accept:
-        return mode
-    if "text/event-stream" not in accept:
-        return "json"
-    return mode if "application/json" in accept or mode == "json" else "sse"

@@ -14,7 +14,7 @@ from hubbub.protocol.jsonrpc import encode_error
 from hubbub.protocol.ladder import modern_caller
 from hubbub.protocol.revisions import Revision
 from hubbub.server.answer import answer
-from hubbub.server.http.call_stream import CallStream, ResponseMode
+from hubbub.server.http.call_stream import CallStream, ResponseMode, mode_for
 from hubbub.server.http.incoming import Incoming
 from hubbub.server.server import Server
 
@@ -39,7 +39,8 @@ class Modern:
             return
         caller = modern_caller(incoming.meta, revision, incoming.principal)
         # What listens has nothing to answer, so JSON alone would leave it in silence for ever.
-        mode = "auto" if incoming.method == "subscriptions/listen" else self._mode
+        listens = incoming.method == "subscriptions/listen"
+        mode = "auto" if listens else mode_for(exchange.headers, self._mode)
         stream = CallStream(exchange, revision, mode)
         exchange.watch(cancel=True)
         try:

@@ -124,6 +124,6 @@ class Stream:
 def parse_event_id(text: str) -> tuple[int, int] | None:
     """The stream and the event that a `Last-Event-ID` names."""
     stream, _, sequence = text.partition("-")
-    if not (stream.isdigit() and sequence.isdigit()) or len(text) > bounds.EVENT_ID_CHARACTERS:
+    if not (text.isascii() and stream.isdigit() and sequence.isdigit()) or len(text) > bounds.EVENT_ID_CHARACTERS:
         return None
     return int(stream), int(sequence)

@@ -1,0 +1,464 @@
+"""Server-sent events: what a stream starts with, carries, survives and ends with, in each era."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from tests.http.eras import EVERYTHING, META, handshake, modern, open_session
+from tests.http.in_process import Running, running
+from tests.http.wire import Site, call, request
+
+from hubbub import bounds
+
+LISTEN = "subscriptions/listen"
+ASKED = {"Accept": "text/event-stream"}
+
+
+def progress_of(messages: list[Any]) -> list[Any]:
+    return [one["params"]["progress"] for one in messages if one.get("method") == "notifications/progress"]
+
+
+# -- the stream of one call ------------------------------------------------------------
+
+
+async def test_progress_comes_before_the_result_on_a_primed_stream(playground: Site) -> None:
+    session = await open_session(playground)
+    async with session.call(call("count", {"to": 3}, token="t")) as stream:
+        assert (stream.status, stream.headers["content-type"]) == (200, "text/event-stream")
+        assert stream.headers["cache-control"] == "no-cache, no-transform"
+        assert stream.headers["x-accel-buffering"] == "no"
+        first, *events = await stream.rest()
+    assert (first.data, first.retry) == ("", str(bounds.RETRY_MS))
+    identifiers = [event.id for event in (first, *events)]
+    assert None not in identifiers
+    assert len(set(identifiers)) == 5
+    messages = [event.json for event in events]
+    assert {event.event for event in events} == {"message"}
+    assert progress_of(messages) == [1, 2, 3]
+    assert messages[0]["params"] == {"progressToken": "t", "progress": 1, "total": 3}
+    assert messages[-1]["result"]["content"][0]["text"] == "counted to 3"
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18"])
+async def test_older_revisions_are_not_primed(playground: Site, version: str) -> None:
+    session = await open_session(playground, version)
+    async with session.call(call("count", {"to": 1}, token=1)) as stream:
+        events = await stream.rest()
+    assert [bool(event.data) for event in events] == [True, True]
+    assert [event.retry for event in events] == [None, None]
+
+
+async def test_a_modern_stream_has_no_ids(playground: Site) -> None:
+    body, headers = modern("tools/call", {"name": "count", "arguments": {"to": 2}}, progressToken=7)
+    async with playground.stream("POST", "/mcp", headers, body) as stream:
+        events = await stream.rest()
+    assert [event.id for event in events] == [None] * 3
+    assert progress_of([event.json for event in events]) == [1, 2]
+    assert events[-1].json["result"]["resultType"] == "complete"
+
+
+async def test_nothing_is_streamed_unless_something_must_come_first(playground: Site) -> None:
+    session = await open_session(playground)
+    for body in (call("count", {"to": 3}), call("echo", {"text": "x"}, token=1)):
+        assert (await session.post(body)).header("content-type") == "application/json"
+
+
+@pytest.mark.parametrize("accept", ["application/json", "application/json;q=1, text/plain"])
+async def test_a_caller_that_takes_only_json_gets_only_json(playground: Site, accept: str) -> None:
+    session = await open_session(playground)
+    answer = await session.post(call("count", {"to": 3}, token=1), {"Accept": accept})
+    assert answer.header("content-type") == "application/json"
+    assert answer.json["result"]["content"][0]["text"] == "counted to 3"
+    body, headers = modern("tools/call", {"name": "count", "arguments": {"to": 2}}, progressToken=7)
+    answer = await playground.post(body, headers | {"Accept": accept})
+    assert answer.header("content-type") == "application/json"
+
+
+async def test_a_caller_that_takes_only_streams_gets_only_streams(playground: Site) -> None:
+    answer = await playground.post(handshake(), ASKED)
+    assert answer.header("content-type") == "text/event-stream"
+    headers = ASKED | {"Mcp-Session-Id": str(answer.header("mcp-session-id"))}
+    async with playground.stream("POST", "/mcp", headers, call("echo", {"text": "x"})) as stream:
+        first, last = await stream.rest()
+    assert (first.data, last.json["id"]) == ("", 1)
+    body, more = modern("tools/call", {"name": "echo", "arguments": {"text": "x"}})
+    async with playground.stream("POST", "/mcp", more | ASKED, body) as stream:
+        assert stream.headers["content-type"] == "text/event-stream"
+        assert [event.json["id"] for event in await stream.rest()] == [1]
+
+
+@pytest.mark.parametrize(("mode", "kind"), [("json", "application/json"), ("sse", "text/event-stream")])
+async def test_the_form_of_answers_can_be_set(mode: str, kind: str) -> None:
+    async with running(response=mode) as here:
+        session = await open_session(here.site)
+        answer = await session.post(call("count", {"to": 3}, token=1))
+        assert answer.header("content-type") == kind
+        body, headers = modern("tools/call", {"name": "count", "arguments": {"to": 2}}, progressToken=7)
+        assert (await here.site.post(body, headers)).header("content-type") == kind
+        plain = await here.site.post(call("count", {"to": 3}, token=1))
+        assert plain.header("content-type") == "application/json"
+        for only, wanted in (("application/json", "application/json"), ("text/event-stream", kind)):
+            answer = await session.post(call("echo", {"text": "x"}), {"Accept": only})
+            assert answer.header("content-type") == wanted
+
+
+# -- questions -------------------------------------------------------------------------
+
+
+async def test_a_question_is_asked_on_the_call_s_stream_and_answered_by_a_post(playground: Site) -> None:
+    session = await open_session(playground, capabilities=EVERYTHING)
+    async with session.call(call("greet")) as stream:
+        question = await stream.message()
+        assert (question["method"], question["params"]["message"]) == ("elicitation/create", "Who are you?")
+        answer = {"action": "accept", "content": {"name": "Ada"}}
+        taken = await session.post({"jsonrpc": "2.0", "id": question["id"], "result": answer})
+        assert (taken.status, taken.body) == (202, b"")
+        assert (await stream.message())["result"]["content"][0]["text"] == "Hello, Ada!"
+        assert await stream.next() is None
+
+
+async def test_another_session_cannot_answer_a_question(playground: Site) -> None:
+    asked = await open_session(playground, capabilities=EVERYTHING)
+    other = await open_session(playground, capabilities=EVERYTHING)
+    async with asked.call(call("greet")) as stream:
+        question = await stream.message()
+        wrong = {"action": "accept", "content": {"name": "Mallory"}}
+        assert (await other.post({"jsonrpc": "2.0", "id": question["id"], "result": wrong})).status == 202
+        assert (await playground.post({"jsonrpc": "2.0", "id": question["id"], "result": wrong})).status == 202
+        await asked.post({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}})
+        assert (await stream.message())["result"]["content"][0]["text"] == "decline"
+
+
+async def test_an_error_is_an_answer_too(playground: Site) -> None:
+    session = await open_session(playground, capabilities=EVERYTHING)
+    async with session.call(call("greet")) as stream:
+        question = await stream.message()
+        error = {"code": -1, "message": "not now"}
+        await session.post({"jsonrpc": "2.0", "id": question["id"], "error": error})
+        last = await stream.message()
+        assert "not now" in json.dumps(last)
+
+
+# -- coming back -----------------------------------------------------------------------
+
+
+async def break_off(here: Running, session: Any, name: str) -> str:
+    """Start a call, lose the connection after its first progress; the last event id seen."""
+    async with session.call(call("wait_streaming", {"name": name}, id=name, token=name)) as stream:
+        first = await stream.next()
+        event = await stream.next()
+        assert first is not None
+        assert event is not None
+        assert progress_of([event.json]) == [1]
+        await here.happened(f"start {name}")
+        stream.link.abort()
+    return str(event.id)
+
+
+async def test_a_broken_stream_is_taken_up_while_the_call_still_runs() -> None:
+    async with running() as here:
+        session = await open_session(here.site)
+        last = await break_off(here, session, "a")
+        async with session.listen(last) as stream:
+            await here.site.post(call("open_door", {"name": "a"}))
+            messages = [event.json for event in await stream.rest()]
+        assert progress_of(messages) == [2]
+        assert messages[-1]["result"]["content"][0]["text"] == "waited for a"
+
+
+async def test_a_result_is_kept_for_a_caller_that_comes_back_late() -> None:
+    async with running() as here:
+        session = await open_session(here.site)
+        last = await break_off(here, session, "a")
+        await here.site.post(call("open_door", {"name": "a"}))
+        await here.happened("done a")
+        for _ in range(2):  # and again, if that connection broke as well
+            async with session.listen(last) as stream:
+                events = await stream.rest()
+            assert [event.id for event in events] == sorted({str(event.id) for event in events})
+            assert events[-1].json["result"]["content"][0]["text"] == "waited for a"
+        async with session.listen(events[0].id) as stream:
+            assert len(await stream.rest()) == 1
+
+
+async def test_a_question_waits_for_a_caller_that_comes_back() -> None:
+    async with running() as here:
+        session = await open_session(here.site, capabilities=EVERYTHING)
+        async with session.call(call("greet")) as stream:
+            first = await stream.next()
+            assert first is not None
+            stream.link.abort()
+        async with session.listen(first.id) as stream:
+            question = await stream.message()
+            answer = {"action": "accept", "content": {"name": "Ada"}}
+            await session.post({"jsonrpc": "2.0", "id": question["id"], "result": answer})
+            assert (await stream.message())["result"]["content"][0]["text"] == "Hello, Ada!"
+            assert await stream.next() is None
+
+
+async def test_streams_of_one_session_are_not_mixed_up() -> None:
+    async with running() as here:
+        session = await open_session(here.site)
+        names = ["a", "b", "c"]
+        ids = {name: await break_off(here, session, name) for name in names}
+        for name in reversed(names):
+            await here.site.post(call("open_door", {"name": name}))
+            await here.happened(f"done {name}")
+        for name in names:
+            async with session.listen(ids[name]) as stream:
+                messages = [event.json for event in await stream.rest()]
+            assert {one["params"]["progressToken"] for one in messages if "params" in one} == {name}
+            assert [one["id"] for one in messages if "id" in one] == [name]
+
+
+async def test_a_session_cannot_take_up_the_stream_of_another() -> None:
+    async with running() as here:
+        owner, other = await open_session(here.site), await open_session(here.site)
+        last = await break_off(here, owner, "a")
+        await here.site.post(call("open_door", {"name": "a"}))
+        await here.happened("done a")
+        async with other.listen(last) as stream:
+            event = await stream.next()
+            assert event is not None
+            assert event.data == ""  # a stream of its own
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "x", "1", "1-", "-1", "1-1-1", "99-1", "1-\u00b2", "\u00b2-1", "9" * 100, "1-" * 40]
+)
+async def test_a_wrong_event_id_starts_a_new_stream(playground: Site, wrong: str) -> None:
+    session = await open_session(playground)
+    async with session.listen(wrong) as stream:
+        event = await stream.next()
+        assert stream.status == 200
+        assert event is not None
+        assert (event.data, event.retry) == ("", str(bounds.RETRY_MS))
+
+
+async def test_a_call_can_let_its_caller_poll() -> None:
+    async with running() as here:
+        session = await open_session(here.site)
+        async with session.call(call("wait_polled", {"name": "a"}, id="p")) as stream:
+            (event,) = await stream.rest()
+        assert (event.data, event.retry) == ("", str(bounds.RETRY_MS))
+        async with session.listen(event.id) as stream:
+            await here.site.post(call("open_door", {"name": "a"}))
+            assert (await stream.message())["id"] == "p"
+            assert await stream.next() is None
+
+
+# -- the session's own stream ------------------------------------------------------------
+
+
+async def test_a_session_hears_of_changes_on_its_own_stream() -> None:
+    async with running() as here:
+        session = await open_session(here.site)
+        await session.post(request("resources/subscribe", {"uri": "note://one"}))
+        async with session.listen() as stream:
+            first = await stream.next()
+            assert first is not None
+            assert (first.data, first.retry) == ("", str(bounds.RETRY_MS))
+            await here.site.post(call("touch", {"uri": "note://two"}))
+            await here.site.post(call("touch", {"uri": "note://one"}))
+            assert await stream.message() == {
+                "jsonrpc": "2.0",
+                "method": "notifications/resources/updated",
+                "params": {"uri": "note://one"},
+            }
+            await here.site.post(call("add_tool", {"name": "new"}))
+            note = await stream.message()
+            assert (note["method"], note["params"]["type"]) == ("notifications/tools/list_changed", "tool_added")
+            await session.post(request("resources/unsubscribe", {"uri": "note://one"}))
+            await here.site.post(call("touch", {"uri": "note://one"}))
+            await here.site.post(call("drop_tool", {"name": "new"}))
+            assert (await stream.message())["params"]["type"] == "tool_removed"
+
+
+async def test_changes_while_nobody_listened_are_told_to_whoever_comes_back() -> None:
+    async with running() as here:
+        session = await open_session(here.site)
+        before = await here.count()
+        async with session.listen() as stream:
+            first = await stream.next()
+            assert first is not None
+        await here.settles_at(before)
+        await here.site.post(call("add_tool", {"name": "new"}))
+        async with session.listen(first.id) as stream:
+            assert (await stream.message())["params"]["toolName"] == "new"
+
+
+async def test_of_two_own_streams_each_change_is_on_one() -> None:
+    async with running() as here:
+        session = await open_session(here.site)
+        async with session.listen() as one, session.listen() as two:
+            await one.next(), await two.next()
+            for name in ("x", "y"):
+                await here.site.post(call("add_tool", {"name": name}))
+            readers = [asyncio.create_task(stream.message()) for stream in (one, two)]
+            done, waiting = await asyncio.wait(readers, timeout=1)
+            assert len(done) == 1
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*readers, return_exceptions=True)
+
+
+async def test_a_stream_taken_up_twice_belongs_to_the_last() -> None:
+    async with running() as here:
+        session = await open_session(here.site)
+        async with session.listen() as first:
+            event = await first.next()
+            assert event is not None
+            async with session.listen(event.id) as second:
+                assert await first.next() is None
+                await here.site.post(call("add_tool", {"name": "new"}))
+                assert (await second.message())["params"]["toolName"] == "new"
+
+
+# -- keep-alive and subscriptions ------------------------------------------------------------
+
+
+@pytest.fixture
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "KEEP_ALIVE_S", 0.1)
+
+
+@pytest.mark.usefixtures("quickly")
+async def test_quiet_streams_say_that_they_are_there() -> None:
+    async with running() as here:
+        session = await open_session(here.site)
+        body, headers = modern(LISTEN, {"notifications": {"toolsListChanged": True}})
+        streams = [
+            session.listen(),
+            here.site.stream("GET", "/mcp", ASKED),
+            here.site.stream("POST", "/mcp", headers, body),
+            here.site.stream("GET", "/sse", ASKED),
+            session.call(call("wait_streaming", {"name": "a"}, id=9, token=1)),
+        ]
+        for opened in streams:
+            async with opened as stream:
+                comments = 0
+                while comments < 2:
+                    event = await stream.next(comments=True)
+                    assert event is not None
+                    comments += event.comment == "keep-alive"
+        await here.site.post(call("open_door", {"name": "a"}))
+
+
+@pytest.mark.usefixtures("quickly")
+async def test_a_call_that_is_not_streamed_is_left_alone_by_keep_alives() -> None:
+    async with running() as here:
+        session = await open_session(here.site)
+        waiting = asyncio.create_task(session.post(call("wait", {"name": "a"})))
+        await here.happened("start a")
+        await asyncio.sleep(0.5)
+        await here.site.post(call("open_door", {"name": "a"}))
+        assert (await waiting).json["result"]["content"][0]["text"] == "waited for a"
+
+
+async def test_a_subscription_is_acknowledged_filtered_and_tagged() -> None:
+    async with running() as here:
+        wanted = {"toolsListChanged": True, "resourceSubscriptions": ["note://one"]}
+        body, headers = modern(LISTEN, {"notifications": wanted}, id="sub")
+        tag = {f"{META}subscriptionId": "sub"}
+        async with here.site.stream("POST", "/mcp", headers, body) as stream:
+            acknowledged = await stream.message()
+            assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
+            assert acknowledged["params"]["_meta"] == tag
+            assert acknowledged["params"]["notifications"]["toolsListChanged"] is True
+            assert acknowledged["params"]["notifications"]["resourceSubscriptions"] == ["note://one"]
+            await here.site.post(call("touch", {"uri": "note://two"}))
+            await here.site.post(call("touch", {"uri": "note://one"}))
+            assert (await stream.message())["params"] == {"uri": "note://one", "_meta": tag}
+            await here.site.post(call("add_tool", {"name": "new"}))
+            changed = await stream.message()
+            assert changed["method"] == "notifications/tools/list_changed"
+            assert changed["params"]["_meta"] == tag
+
+
+async def test_subscriptions_are_independent_and_leave_nothing_behind() -> None:
+    async with running() as here:
+        before = await here.count()
+        one, headers = modern(LISTEN, {"notifications": {"toolsListChanged": True}}, id=1)
+        two, _ = modern(LISTEN, {"notifications": {"promptsListChanged": True}}, id=2)
+        async with here.site.stream("POST", "/mcp", headers, one) as first:
+            async with here.site.stream("POST", "/mcp", headers, two) as second:
+                await first.message(), await second.message()
+                assert (await here.count()).listeners == before.listeners + 2
+            await here.site.post(call("add_tool", {"name": "new"}))
+            assert (await first.message())["params"]["_meta"] == {f"{META}subscriptionId": 1}
+        await here.settles_at(before)
+
+
+@pytest.mark.parametrize("wanted", [{"toolsListChanged": "yes"}, [], {"resourceSubscriptions": "note://one"}])
+async def test_a_subscription_to_nothing_sensible_is_refused(playground: Site, wanted: Any) -> None:
+    body, headers = modern(LISTEN, {"notifications": wanted})
+    answer = await playground.post(body, headers)
+    assert (answer.status, answer.code) == (400, -32602)
+
+
+# -- the transport of 2024-11-05 ----------------------------------------------------------------
+
+
+async def test_the_old_pair_answers_on_its_stream(playground: Site) -> None:
+    async with playground.stream("GET", "/sse", ASKED) as stream:
+        endpoint = await stream.next()
+        assert endpoint is not None
+        assert (endpoint.event, endpoint.data.startswith("/messages?session_id=")) == ("endpoint", True)
+
+        async def post(body: Any) -> None:
+            answer = await playground.post(body, path=endpoint.data)
+            assert answer.status == 202
+
+        await post(handshake("2024-11-05"))
+        assert (await stream.message())["result"]["protocolVersion"] == "2024-11-05"
+        await post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        await post(call("count", {"to": 2}, id=2, token=1))
+        messages = [await stream.message() for _ in range(3)]
+        assert progress_of(messages) == [1, 2]
+        assert messages[-1]["id"] == 2
+
+
+async def test_the_old_pair_refuses_what_belongs_to_no_stream(playground: Site) -> None:
+    for path in ("/messages", "/messages?session_id=", "/messages?session_id=none", "/messages?x=1"):
+        assert (await playground.post(request("ping"), path=path)).status == 404
+    assert (await playground.get("/messages")).status == 405
+    assert (await playground.post(request("ping"), path="/sse")).status == 405
+
+
+async def test_the_old_pair_refuses_too_much_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "IN_FLIGHT", 3)
+    async with running() as here, here.site.stream("GET", "/sse", ASKED) as stream:
+        endpoint = await stream.next()
+        assert endpoint is not None
+        statuses = [
+            (await here.site.post(call("wait", {"name": "a"}, id=number), path=endpoint.data)).status
+            for number in range(5)
+        ]
+        assert statuses == [202, 202, 202, 503, 503]
+        await here.site.post(call("open_door", {"name": "a"}))
+        assert {(await stream.message())["id"] for _ in range(3)} == {0, 1, 2}
+
+
+async def test_clients_of_the_old_pair_are_told_apart(playground: Site) -> None:
+    async with playground.stream("GET", "/sse", ASKED) as one, playground.stream("GET", "/sse", ASKED) as two:
+        scopes = set()
+        for stream in (one, two):
+            endpoint = await stream.next()
+            assert endpoint is not None
+            await playground.post(request("who"), path=endpoint.data)
+            scopes.add((await stream.message())["result"]["scope"])
+    assert len(scopes) == 2
+    assert "process" not in scopes
+
+
+async def test_a_client_of_the_old_pair_that_leaves_takes_its_calls_along() -> None:
+    async with running() as here:
+        before = await here.count()
+        async with here.site.stream("GET", "/sse", ASKED) as stream:
+            endpoint = await stream.next()
+            assert endpoint is not None
+            await here.site.post(call("wait", {"name": "a"}), path=endpoint.data)
+            await here.happened("start a")
+        await here.happened("cancelled a")
+        await here.settles_at(before)

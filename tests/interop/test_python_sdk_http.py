@@ -1,0 +1,293 @@
+"""What only HTTP has, with the official Python SDK's client: sessions, broken streams, keys, the oldest transport."""
+
+import asyncio
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp.client.sse import sse_client
+from mcp.client.subscriptions import ToolsListChanged
+from mcp.shared.exceptions import MCPError
+from tests.http.processes import HUBBUB, ServerProcess
+from tests.interop.python_client import DEPRECATED, ERAS, LEGACY, MODERN, Wire, connected
+from tests.interop.relay import relayed
+from tests.interop.traffic import Exchange
+
+Within = Callable[..., Any]
+SERVER = str(Path(__file__).with_name("server.py"))
+KEYS_S = 20.0
+
+pytestmark = pytest.mark.filterwarnings(DEPRECATED)
+
+
+def list_tools(session: str) -> tuple[dict[str, Any], dict[str, str]]:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    return body, {"Mcp-Session-Id": session, "MCP-Protocol-Version": "2025-11-25"}
+
+
+# -- sessions ------------------------------------------------------------------
+
+
+def test_a_legacy_client_keeps_one_session_and_ends_it(url: str, within: Within) -> None:
+    async def scenario() -> None:
+        async with connected(url, LEGACY) as (client, wire):
+            await client.list_tools()
+            await client.call_tool("echo", {"text": "hi"})
+            first, *others = wire.traffic.exchanges
+            session = others[0].session
+            assert first == Exchange("POST", 200, None, None)
+            assert session is not None
+            assert others.count(Exchange("POST", 202, session, None)) == 1
+            assert others.count(Exchange("GET", 200, session, None)) == 1
+            assert others.count(Exchange("POST", 200, session, None)) == 2
+            assert len(others) == 4
+        assert wire.traffic.exchanges[-1] == Exchange("DELETE", 204, session, None)
+        body, headers = list_tools(session)
+        async with httpx2.AsyncClient(trust_env=False) as bare:
+            gone = await bare.post(url, json=body, headers=headers)
+        assert gone.status_code == 404
+
+    within(scenario())
+
+
+def test_a_session_belongs_to_its_client_alone(url: str, within: Within) -> None:
+    async def scenario() -> None:
+        async with connected(url, LEGACY) as (first, heard_first), connected(url, LEGACY) as (second, heard_second):
+            await first.subscribe_resource("memo://watched")
+            await second.call_tool("touch_resource")
+            await heard_first.until(types.ResourceUpdatedNotification)
+            await second.call_tool("register_tool", {"name": "hello"})
+            await heard_second.until(types.ToolListChangedNotification)
+            await heard_first.until(types.ToolListChangedNotification)
+            assert [type(note) for note in heard_second.notes] == [types.ToolListChangedNotification]
+            sessions = {exchange.session for wire in (heard_first, heard_second) for exchange in wire.traffic.of("GET")}
+            assert len(sessions) == 2
+
+    within(scenario())
+
+
+def test_a_modern_client_has_no_session(url: str, within: Within) -> None:
+    async def scenario() -> None:
+        async with connected(url, MODERN) as (client, wire):
+            await client.list_tools()
+            await client.call_tool("echo", {"text": "hi"})
+            async with client.listen(tools_list_changed=True) as heard:
+                await client.call_tool("register_tool", {"name": "hello"})
+                assert isinstance(await asyncio.wait_for(anext(heard), 10), ToolsListChanged)
+        assert set(wire.traffic.exchanges) == {Exchange("POST", 200, None, None)}
+
+    within(scenario())
+
+
+def test_clients_of_both_eras_hear_what_the_other_changed(url: str, within: Within) -> None:
+    async def scenario() -> None:
+        async with (
+            connected(url, LEGACY) as (old, wire),
+            connected(url, MODERN) as (new, _),
+            new.listen(tools_list_changed=True) as heard,
+        ):
+            await old.call_tool("register_tool", {"name": "hello"})
+            assert isinstance(await asyncio.wait_for(anext(heard), 10), ToolsListChanged)
+            await wire.until(types.ToolListChangedNotification)
+            assert (await new.call_tool("hello", {"who": "Ada"})).content[0].text == "hello greets Ada"
+            assert (await old.call_tool("hello", {"who": "Ada"})).content[0].text == "hello greets Ada"
+
+    within(scenario())
+
+
+# -- streams that end too early --------------------------------------------------
+
+
+def test_a_client_comes_back_for_an_answer_whose_stream_was_closed(url: str, within: Within) -> None:
+    async def scenario() -> None:
+        async with connected(url, LEGACY) as (client, wire):
+            heard: list[tuple[float, float | None, str | None]] = []
+            complete = asyncio.Event()
+
+            async def progress(value: float, total: float | None, message: str | None) -> None:
+                heard.append((value, total, message))
+                if len(heard) == 2:
+                    complete.set()
+
+            result = await client.call_tool("polled", progress_callback=progress)
+            assert result.content[0].text == "fetched"
+            await asyncio.wait_for(complete.wait(), 10)
+            assert heard == [(1, 2, "before"), (2, 2, "after")]
+            resumed = [exchange for exchange in wire.traffic.exchanges if exchange.last_event_id is not None]
+            assert [(exchange.method, exchange.status) for exchange in resumed] == [("GET", 200)]
+
+    within(scenario())
+
+
+def test_a_call_outlives_its_broken_connection(url: str, within: Within) -> None:
+    async def scenario() -> None:
+        async with relayed(url) as (way, relay), connected(way, LEGACY) as (client, wire):
+            heard: list[float] = []
+
+            async def progress(value: float, total: float | None, message: str | None) -> None:
+                heard.append(value)
+                if value == 1:
+                    assert relay.cut() > 0
+                async with httpx2.AsyncClient(trust_env=False) as bare:
+                    params = {"name": "go_on", "arguments": {}}
+                    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+                    assert (await bare.post(url, json=body)).status_code == 200
+
+            result = await client.call_tool("paced", {"steps": 3}, progress_callback=progress)
+            assert result.content[0].text == "3 steps"
+            assert heard == [1, 2, 3]
+            assert [exchange for exchange in wire.traffic.of("GET") if exchange.last_event_id is not None]
+
+    within(scenario())
+
+
+def test_changes_are_not_lost_while_the_stream_is_broken(url: str, within: Within) -> None:
+    async def scenario() -> None:
+        async with (
+            relayed(url) as (way, relay),
+            connected(way, LEGACY) as (client, wire),
+            connected(url, MODERN) as (other, _),
+        ):
+            await client.subscribe_resource("memo://watched")
+            assert relay.cut() > 0
+            await other.call_tool("touch_resource")
+            await other.call_tool("register_tool", {"name": "hello"})
+            await wire.traffic.until("GET", times=2)
+            await wire.until(types.ToolListChangedNotification)
+            kinds = [type(note) for note in wire.notes]
+            assert kinds == [types.ResourceUpdatedNotification, types.ToolListChangedNotification]
+            assert wire.traffic.of("GET")[-1].last_event_id is not None
+
+    within(scenario())
+
+
+def test_a_modern_call_ends_with_its_connection(url: str, within: Within) -> None:
+    async def scenario() -> None:
+        async with relayed(url) as (way, relay), connected(way, MODERN) as (client, _):
+            waiting = asyncio.Event()
+
+            async def progress(value: float, total: float | None, message: str | None) -> None:
+                waiting.set()
+
+            call = asyncio.create_task(client.call_tool("wait_forever", progress_callback=progress))
+            await asyncio.wait_for(waiting.wait(), 10)
+            assert relay.cut() > 0
+            seen = (await client.call_tool("counts", {"cancelled": 1})).structured_content
+            assert seen == {"started": 1, "cancelled": 1, "finished": 0}
+            call.cancel()
+            await asyncio.wait([call], timeout=10)
+            assert call.done()
+
+    within(scenario())
+
+
+# -- settings of the server ------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.parametrize("response", ["json", "sse"])
+def test_it_takes_answers_in_either_form(within: Within, mode: str, response: str) -> None:
+    async def scenario(url: str) -> None:
+        async with connected(url, mode) as (client, _):
+            assert (await client.list_tools()).tools[0].name == "echo"
+            added = await client.call_tool("add", {"a": 2, "b": 3})
+            assert added.structured_content == {"total": 5, "terms": [2, 3]}
+            assert (await client.call_tool("slow", {"steps": 2})).content[0].text == "2 steps"
+
+    with ServerProcess(SERVER, "--response", response) as process:
+        within(scenario(f"{process.url}/mcp"))
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Two keys, and the file that knows them."""
+    path = tmp_path_factory.mktemp("keys") / "keys.toml"
+    made = {"file": str(path)}
+    for name in ("alice", "bob"):
+        command = [HUBBUB, "key", "add", name, "--key-file", str(path)]
+        made[name] = subprocess.run(command, capture_output=True, text=True, timeout=KEYS_S, check=True).stdout.strip()
+    return made
+
+
+@pytest.fixture
+def locked(keys: dict[str, str]) -> Iterator[str]:
+    """A server that wants a key."""
+    with ServerProcess(SERVER, "--key-file", keys["file"]) as process:
+        yield f"{process.url}/mcp"
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_with_a_key_everything_works(locked: str, keys: dict[str, str], within: Within, mode: str) -> None:
+    async def scenario() -> None:
+        person = Wire()
+        with_key = {"X-API-Key": keys["alice"]}
+        async with connected(locked, mode, with_key, elicitation_callback=person.elicit) as (client, wire):
+            assert (await client.list_tools()).tools[0].name == "echo"
+            assert (await client.call_tool("echo", {"text": "hi"})).content[0].text == "hi"
+            assert (await client.call_tool("ask_name")).content[0].text == "Ada 1 is 36"
+            if mode == LEGACY:
+                await client.call_tool("register_tool", {"name": "hello"})
+                await wire.until(types.ToolListChangedNotification)
+            else:
+                async with client.listen(tools_list_changed=True) as heard:
+                    await client.call_tool("register_tool", {"name": "hello"})
+                    assert isinstance(await asyncio.wait_for(anext(heard), 10), ToolsListChanged)
+
+    within(scenario())
+
+
+@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.parametrize("headers", [{}, {"X-API-Key": f"hb_00000000_{0:048}"}], ids=["no key", "wrong key"])
+def test_without_a_good_key_it_is_told_so(locked: str, within: Within, mode: str, headers: dict[str, str]) -> None:
+    async def scenario() -> None:
+        refusal = pytest.RaisesExc(MCPError, match="API key" if headers else "X-API-Key")
+        with pytest.RaisesGroup(refusal, flatten_subgroups=True):
+            async with connected(locked, mode, headers):
+                pass
+
+    within(scenario())
+
+
+def test_a_session_is_of_no_use_to_another_key(locked: str, keys: dict[str, str], within: Within) -> None:
+    async def scenario() -> None:
+        async with connected(locked, LEGACY, {"X-API-Key": keys["alice"]}) as (_, wire):
+            body, headers = list_tools(str(wire.traffic.of("GET")[0].session))
+            async with httpx2.AsyncClient(trust_env=False) as bare:
+                for name, status in (("bob", 404), ("alice", 200)):
+                    answer = await bare.post(locked, json=body, headers=headers | {"X-API-Key": keys[name]})
+                    assert answer.status_code == status
+
+    within(scenario())
+
+
+# -- the oldest transport --------------------------------------------------------
+
+
+def test_the_old_pair_of_routes_serves_it_too(url: str, within: Within) -> None:
+    async def scenario() -> None:
+        wire, heard = Wire(), []
+
+        async def progress(value: float, total: float | None, message: str | None) -> None:
+            heard.append(value)
+
+        stream = sse_client(url.removesuffix("mcp") + "sse", httpx_client_factory=wire.traffic.client)
+        people = {"elicitation_callback": wire.elicit, "sampling_callback": wire.sample}
+        async with Client(stream, mode=LEGACY, message_handler=wire.note, read_timeout_seconds=20, **people) as client:
+            assert (await client.list_tools()).tools[0].name == "echo"
+            added = await client.call_tool("add", {"a": 2, "b": 3})
+            assert added.structured_content == {"total": 5, "terms": [2, 3]}
+            assert (await client.call_tool("ask_name")).content[0].text == "Ada 1 is 36"
+            assert (await client.call_tool("sample_haiku", {"topic": "frogs"})).content[0].text == "basho: old pond"
+            await client.call_tool("slow", {"steps": 3}, progress_callback=progress)
+            await client.subscribe_resource("memo://watched")
+            await client.call_tool("touch_resource")
+            updated = await wire.until(types.ResourceUpdatedNotification)
+            assert updated.params.uri == "memo://watched"
+            assert heard == [1, 2, 3]
+
+    within(scenario())
