@@ -41,7 +41,7 @@ def check_name_limit(limit: int) -> int:
     Raises: SettingsError.
     """
     low, high = bounds.MODEL_NAME_CHARACTERS, bounds.TOOL_KEY_CHARACTERS
-    if isinstance(limit, bool) or not isinstance(limit, int) or not low <= limit <= high:
+    if type(limit) is not int or not low <= limit <= high:
         raise SettingsError(f"A limit for tool names is a number from {low} to {high}, not {limit!r}")
     return limit
 
@@ -97,7 +97,8 @@ def adapt_all(tools: Mapping[str, Iterable[ToolEntry]], limit: int = bounds.TOOL
 
 def _check_collision(first: Definition, second: Definition) -> None:
     if first.origin != second.origin:
-        assert first.origin is not None and second.origin is not None
+        assert first.origin is not None
+        assert second.origin is not None
         raise DefinitionError(
             f"Two tools would both be called {first.name!r}: {_told(first.origin)} and {_told(second.origin)};"
             " give one of the servers another id, or raise the limit for names"

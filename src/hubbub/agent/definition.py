@@ -58,7 +58,9 @@ class Definition(msgspec.Struct, frozen=True):
                 f" unlike {self.name[:200]!r}"
             )
         if not isinstance(self.parameters, Mapping):
-            raise DefinitionError(f"The parameters of {name} must be a JSON Schema, not {type(self.parameters).__name__}")
+            raise DefinitionError(
+                f"The parameters of {name} must be a JSON Schema, not {type(self.parameters).__name__}"
+            )
         force_setattr(self, "name", name)
         force_setattr(self, "parameters", _parameters(self.parameters))
         if self.output_schema is not None:

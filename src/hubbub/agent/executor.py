@@ -115,8 +115,7 @@ class FunctionExecutor:
 
     def __init__(self, function: Function) -> None:
         self._function = function
-        target = function if inspect.isroutine(function) else getattr(function, "__call__", function)
-        self._is_async = inspect.iscoroutinefunction(target)
+        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
         self._takes_id = _takes_call_id(function)
 
     async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str = "") -> Envelope:

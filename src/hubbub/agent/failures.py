@@ -43,31 +43,32 @@ TOOL_NOT_IMPLEMENTED: Final = "TOOL_NOT_IMPLEMENTED"
 # Parse error, invalid request, method not found, invalid params; the modern era's refusals of headers and versions.
 _REFUSED_UNREAD: Final = (-32700, -32600, -32601, -32602, -32020, -32021, -32022)
 
+_KINDS: Final[tuple[tuple[type[HubbubError], str, bool, bool], ...]] = (
+    # what it is, its code, whether to try again, whether the tool may have run
+    (DeadlineExceeded, MCP_TIMEOUT, True, True),
+    (ConnectionClosed, MCP_TRANSPORT_ERROR, True, True),
+    (InputRefused, MCP_INPUT_REFUSED, False, True),
+    (MessageError, MCP_INVALID_RESPONSE, False, True),
+    (Overloaded, MCP_OVERLOADED, True, False),
+)
+
 
 def of_server(error: Exception) -> Problem:
     """The error of a call that a server did not answer with a result."""
     message = redact(str(error))
     match error:
-        case DeadlineExceeded():
-            return problem(MCP_TIMEOUT, message, retryable=True, may_have_executed=True)
+        case RemoteError():
+            did = error.code not in _REFUSED_UNREAD
+            return problem(MCP_RPC_ERROR, message, may_have_executed=did, rpc_code=error.code)
         case SessionLost():
             return problem(MCP_SESSION_NOT_FOUND, message, retryable=True, may_have_executed=error.may_have_executed)
         case TransportError():
             told = f"{error.code}: {message}"
             return problem(MCP_TRANSPORT_ERROR, told, retryable=True, may_have_executed=error.may_have_executed)
-        case ConnectionClosed():
-            return problem(MCP_TRANSPORT_ERROR, message, retryable=True, may_have_executed=True)
-        case RemoteError():
-            did = error.code not in _REFUSED_UNREAD
-            return problem(MCP_RPC_ERROR, message, may_have_executed=did, rpc_code=error.code)
-        case InputRefused():
-            return problem(MCP_INPUT_REFUSED, message, may_have_executed=True)
-        case MessageError():
-            return problem(MCP_INVALID_RESPONSE, message, may_have_executed=True)
-        case Overloaded():
-            return problem(MCP_OVERLOADED, message, retryable=True)
-        case _:
-            return of_application(error)
+    for kind, code, is_retryable, may_have_executed in _KINDS:
+        if isinstance(error, kind):
+            return problem(code, message, retryable=is_retryable, may_have_executed=may_have_executed)
+    return of_application(error)
 
 
 def of_application(error: Exception) -> Problem:

@@ -36,7 +36,7 @@ def check_limit(max_bytes: int) -> int:
     Raises: SettingsError.
     """
     least = bounds.LEAST_TOOL_OUTPUT_BYTES
-    if isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < least:
+    if type(max_bytes) is not int or max_bytes < least:
         raise SettingsError(f"A limit for tool output is a number of bytes from {least} on, not {max_bytes!r}")
     return max_bytes
 

@@ -55,7 +55,7 @@ class ToolsBuilder:
         return catalog
 
 
-def _definition(given: Definition | Mapping[str, Any]) -> Definition:
+def _definition(given: Any) -> Definition:
     if isinstance(given, Definition):
         return given
     function = given.get("function", given) if isinstance(given, Mapping) else None
