@@ -20,7 +20,8 @@ def table(suite: Suite, rounds: list[Round]) -> str:
     rows = [["", *suite.targets, f"{suite.ours}/{suite.peer}", "least..most", "goal", ""]]
     rows += [_row(suite, measure, rounds) for measure in suite.measures]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = [f"{suite.name}: medians of {len(rounds)} rounds", ""]
+    load = f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    lines = [f"{suite.name}: medians of {len(rounds)} rounds, {load}", ""]
     lines += [f"  {target}: {what}" for target, what in suite.targets.items()]
     lines.append("")
     for row in rows:

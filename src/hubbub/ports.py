@@ -186,8 +186,11 @@ class Receiver(Protocol):
     def garbled(self, error: MessageError) -> None:
         """Something came that is no message."""
 
+    def interrupted(self, error: HubbubError) -> None:
+        """Nothing that is still open will be answered, but more can be asked."""
+
     def lost(self, error: HubbubError) -> None:
-        """Nothing that is still open will be answered."""
+        """Nothing will be answered any more."""
 
 
 class Link(Protocol):
@@ -197,6 +200,9 @@ class Link(Protocol):
     """Names the other end for messages and for what is remembered of it; without secrets."""
     is_http: bool
     """Whether requests carry headers and may be answered each on a stream of its own."""
+
+    is_legacy: bool
+    """Whether nothing modern ever spoke this way."""
 
     async def start(self, receiver: Receiver) -> None:
         """Get ready to send. Raises errors of `hubbub.errors`."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import socket
 
 import pytest
 from tests.http.in_process import running
@@ -127,6 +128,15 @@ async def test_several_requests_share_one_connection(demo: Site) -> None:
         for _ in range(5):
             await link.ask("POST", "/mcp", JSON, b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
             assert (await link.answer()).json["result"] == {}
+
+
+async def test_small_answers_are_sent_at_once() -> None:
+    async with running() as here, here.site.link() as link:
+        await link.ask("GET", "/health")
+        await link.answer()
+        for connection in here.http.server_state.connections:
+            accepted = connection.transport.get_extra_info("socket")
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
 
 
 async def test_requests_sent_in_a_row_are_answered_in_order(demo: Site) -> None:

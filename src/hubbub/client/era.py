@@ -53,7 +53,7 @@ async def agree(session: Session, pinned: str | None) -> None:
     """
     if pinned in MODERN:
         await _discover(session, pinned)
-    elif pinned in LEGACY:
+    elif pinned in LEGACY or session.rpc.link.is_legacy:
         await _initialize(session, pinned, may_probe=False)
     elif _is_known_legacy(session):
         await _initialize(session, None, may_probe=True)

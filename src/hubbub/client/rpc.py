@@ -238,6 +238,12 @@ class JsonRpcClient:
         logger.debug("a server sent no message: %s", error.message)
         self._fail_only(TransportError("INVALID_RESPONSE", f"The server sent no message: {error.message}"))
 
+    def interrupted(self, error: HubbubError) -> None:
+        """The link lost what is open."""
+        for request in self._pending.values():
+            if not request.answer.done():
+                request.answer.set_exception(error)
+
     def lost(self, error: HubbubError) -> None:
         """The link is gone."""
         self._fail_all(error)
@@ -349,9 +355,7 @@ class JsonRpcClient:
 
     def _fail_all(self, error: HubbubError) -> None:
         self._failure = self._failure or error
-        for request in self._pending.values():
-            if not request.answer.done():
-                request.answer.set_exception(error)
+        self.interrupted(error)
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -46,7 +46,7 @@ def environment(given: Mapping[str, str | None]) -> dict[str, str]:
 class StdioLink:
     """One child process."""
 
-    is_http = False
+    is_http = is_legacy = False
 
     def __init__(
         self,

@@ -1,0 +1,258 @@
+"""Floods: sessions, streams, calls and credentials without end stay within their bounds, and leave nothing behind."""
+
+import asyncio
+import gc
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.http.eras import BOTH, handshake, modern, open_session
+from tests.http.in_process import Running, running
+from tests.http.wire import JSON, Link, Site, call, request
+
+from hubbub import bounds
+from hubbub.protocol.model import Caller
+from hubbub.protocol.revisions import NEWEST_LEGACY
+from hubbub.security.keys import append_record, generate_key
+from hubbub.server.audience import Audience
+from hubbub.server.http.sessions import Sessions
+
+STREAM = {"Accept": "text/event-stream"}
+SESSION_BYTES = 3 * 1024
+OPENERS = 8
+
+
+async def shake_hands(site: Site, number: int) -> list[int]:
+    """Open so many sessions and never use them; the statuses."""
+    body = json.dumps(handshake(capabilities={"elicitation": {}, "sampling": {}, "roots": {"listChanged": True}}))
+
+    async def some(count: int) -> list[int]:
+        statuses = []
+        async with site.link() as link:
+            for _ in range(count):
+                await link.ask("POST", "/mcp", JSON | {"Accept": BOTH}, body.encode())
+                statuses.append((await link.answer()).status)
+        return statuses
+
+    found = await asyncio.gather(*(some(number // OPENERS) for _ in range(OPENERS)))
+    return [status for statuses in found for status in statuses]
+
+
+# -- sessions ------------------------------------------------------------------------------------
+
+
+async def test_an_idle_session_costs_little() -> None:
+    async with running() as here:
+        await shake_hands(here.site, 200)
+        gc.collect()
+        tracemalloc.start()
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            assert set(await shake_hands(here.site, 1000)) == {200}
+            gc.collect()
+            grown = tracemalloc.get_traced_memory()[0] - before
+        finally:
+            tracemalloc.stop()
+        assert (await here.count()).sessions == 1200
+        assert grown / 1000 <= SESSION_BYTES
+
+
+def test_ten_thousand_idle_sessions_cost_little_and_go_away() -> None:
+    now = [0.0]
+    audience = Audience()
+    sessions = Sessions(audience, idle_s=60, clock=lambda: now[0])
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(10_000):
+            sessions.open(Caller(revision=NEWEST_LEGACY, capabilities={"elicitation": {}}))
+        assert tracemalloc.get_traced_memory()[0] - before <= 10_000 * SESSION_BYTES
+        now[0] = 61
+        sessions.sweep()
+        gc.collect()
+        assert (len(sessions), len(audience)) == (0, 0)
+        # Empty tables keep their width.
+        assert tracemalloc.get_traced_memory()[0] - before <= 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+async def test_a_flood_of_handshakes_is_refused_and_old_sessions_are_unharmed() -> None:
+    async with running(max_sessions=50) as here:
+        session = await open_session(here.site)
+        async with session.listen() as stream:
+            await stream.next()
+            statuses = await shake_hands(here.site, 200)
+            assert statuses.count(200) == 49
+            assert statuses.count(503) == 151
+            assert (await here.count()).sessions == 50
+            refused = await here.site.post(handshake())
+            assert (refused.status, refused.code, refused.header("mcp-session-id")) == (503, -32603, None)
+            assert refused.json["error"]["data"] == {"reason": "overloaded", "limit": 50}
+            assert (await session.post(request("ping"))).json["result"] == {}
+            await here.site.post(call("add_tool", {"name": "new"}))
+            assert (await stream.message())["params"]["toolName"] == "new"
+        await session.end()
+        assert (await here.site.post(handshake())).status == 200
+        assert (await here.site.post(*modern("tools/list"))).status == 200
+
+
+async def test_a_flood_makes_room_once_its_sessions_are_idle() -> None:
+    async with running(max_sessions=20, session_idle_s=0.5) as here:
+        await shake_hands(here.site, 40)
+        async with asyncio.timeout(10):
+            while (await here.site.post(handshake())).status == 503:
+                await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize("size", [100_000, 3_000_000])
+async def test_a_session_keeps_no_long_stories(size: int) -> None:
+    async with running() as here:
+        long = {"experimental": {"x": "y" * size}}
+        answer = await here.site.post(handshake(capabilities=long))
+        assert (answer.status, answer.code) == (413, -32600)
+        assert (await here.count()).sessions == 0
+
+
+async def test_calls_of_one_session_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "IN_FLIGHT", 5)
+    async with running() as here:
+        session, other = await open_session(here.site), await open_session(here.site)
+        waiting = [asyncio.create_task(session.post(call("wait", {"name": "a"}, id=number))) for number in range(8)]
+        async with asyncio.timeout(10):
+            while sum(task.done() for task in waiting) < 3:
+                await asyncio.sleep(0.02)
+        assert (await other.post(request("ping"))).status == 200
+        await here.site.post(call("open_door", {"name": "a"}))
+        answers = await asyncio.gather(*waiting)
+        assert sorted(answer.status for answer in answers) == [200] * 5 + [503] * 3
+
+
+# -- streams ---------------------------------------------------------------------------------------
+
+
+async def open_streams(here: Running, number: int) -> list[Link]:
+    """So many streams that say nothing."""
+    links = []
+    for _ in range(number):
+        reader, writer = await asyncio.open_connection("127.0.0.1", here.site.port)
+        link = Link(reader, writer)
+        await link.ask("GET", "/mcp", STREAM)
+        links.append(link)
+    for link in links:
+        assert (await link.answer_head())[0] == 200
+    return links
+
+
+async def test_a_thousand_streams_hear_of_a_change_and_leave_nothing_behind() -> None:
+    async with running() as here:
+        before = await here.count()
+        links = await open_streams(here, 1000)
+        during = await here.count()
+        assert (during.streams, during.listeners) == (1000, before.listeners + 1000)
+        assert (await here.site.post(request("ping"))).status == 200
+        await here.site.post(call("add_tool", {"name": "new"}))
+        async with asyncio.timeout(20):
+            heard = await asyncio.gather(*(anext(link.chunks()) for link in links))
+        assert all(b'"toolName":"new"' in event for event in heard)
+        for number, link in enumerate(links):
+            link.abort() if number % 2 else link.close()
+        await here.settles_at(before)
+
+
+async def test_one_stream_too_many_is_refused_and_the_others_stay() -> None:
+    async with running(max_streams=5) as here:
+        before = await here.count()
+        links = await open_streams(here, 5)
+        refused = await here.site.get("/mcp", STREAM)
+        assert (refused.status, refused.json["error"]["data"]["reason"]) == (503, "overloaded")
+        await here.site.post(call("add_tool", {"name": "new"}))
+        assert b"new" in await anext(links[0].chunks())
+        for link in links:
+            link.close()
+        await here.settles_at(before)
+        for link in await open_streams(here, 5):
+            link.close()
+
+
+async def test_streams_of_one_session_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "STREAMS_OF_ONE_SESSION", 3)
+    async with running() as here:
+        session = await open_session(here.site)
+        async with session.listen() as one, session.listen() as two, session.listen() as three:
+            assert [(await stream.next()) is not None for stream in (one, two, three)] == [True] * 3
+            assert (await here.site.get("/mcp", session.headers)).status == 503
+            assert (await session.post(request("ping"))).status == 200
+
+
+async def test_memory_is_flat_while_callers_come_and_go() -> None:
+    async with running() as here:
+
+        async def round_of_callers() -> None:
+            session = await open_session(here.site)
+            async with session.call(call("count", {"to": 20}, token=1)) as stream:
+                await stream.rest()
+            links = await open_streams(here, 20)
+            await here.site.post(call("add_tool", {"name": "new"}))
+            await here.site.post(call("drop_tool", {"name": "new"}))
+            for link in links:
+                link.abort()
+            await here.site.post([request("echo", {"text": "x" * 10_000}, id=number) for number in range(50)])
+            await session.end()
+
+        for _ in range(3):
+            await round_of_callers()
+        before = await here.count()
+        gc.collect()
+        tracemalloc.start()
+        try:
+            start = tracemalloc.get_traced_memory()[0]
+            for _ in range(10):
+                await round_of_callers()
+            await here.settles_at(before)
+            gc.collect()
+            # What ended streams have said is forgotten little by little, in a bounded store.
+            assert tracemalloc.get_traced_memory()[0] - start < 1_000_000
+        finally:
+            tracemalloc.stop()
+
+
+# -- credentials ---------------------------------------------------------------------------------------
+
+
+async def test_wrong_credentials_without_end_cost_nothing_and_hinder_nobody(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.toml"
+    key, record = generate_key("ada")
+    append_record(keys, record)
+    async with running(key_file=str(keys)) as here:
+        known = {"X-API-Key": key}
+        session = await open_session(here.site, headers=known)
+        wrong: list[dict[str, Any]] = [
+            {},
+            {"X-API-Key": "x"},
+            {"X-API-Key": "hb_" + "f" * 8 + "_" + "0" * 48},
+            {"Authorization": "Bearer " + "x" * 7000},
+            {"Authorization": "Bearer a.b.c"},
+            {"X-API-Key": "\xff\xfe"},
+        ]
+        async with here.site.link() as link:
+            for number in range(300):
+                await link.ask("POST", "/mcp", JSON | wrong[number % len(wrong)], json.dumps(handshake()).encode())
+                assert (await link.answer()).status == 401
+                if number % 50 == 0:
+                    assert (await session.post(request("ping"))).status == 200
+        assert (await here.site.get("/metrics", known)).body.count(b"hubbub_sessions 1") == 1
+
+
+async def test_a_thousand_rounds_without_answers_are_bounded() -> None:
+    async with running() as here:
+        async with here.site.link() as link:
+            body, headers = modern("tools/call", {"name": "greet"}, capabilities={"elicitation": {}})
+            for _ in range(bounds.ROUNDS + 50):
+                await link.ask("POST", "/mcp", JSON | headers, json.dumps(body).encode())
+                assert (await link.answer()).status in (200, 503)
+        assert (await here.count()).rounds <= bounds.ROUNDS
+        assert (await here.site.post(request("ping"))).status == 200
