@@ -220,7 +220,7 @@ TOOL_OUTPUT_BYTES: Final = 200_000
 LEAST_TOOL_OUTPUT_BYTES: Final = 1024
 """The smallest such limit: an envelope without any content must still fit."""
 TOOL_OUTPUT_DEPTH: Final = 64
-"""How deep the output of a tool may nest."""
+"""How deep the arguments and the output of a tool may nest."""
 TOOL_OUTPUT_NODES: Final = 50_000
 """Values in the output of one tool."""
 MODEL_TURNS: Final = 12

@@ -295,7 +295,7 @@ class ModelError(HubbubError):
         self.retryable = retryable
         self.retry_after_s = retry_after_s
         """How long the endpoint asks to wait."""
-        self.history: list[Mapping[str, Any]] = []
+        self.history: Sequence[Mapping[str, Any]] = ()
         """The conversation up to then, so that no tool needs to run twice."""
 
 
@@ -305,7 +305,7 @@ class ToolUseError(HubbubError):
     def __init__(self, code: str, message: str, history: Sequence[Mapping[str, Any]] = ()) -> None:
         super().__init__(message)
         self.code = code
-        self.history = list(history)
+        self.history: Sequence[Mapping[str, Any]] = list(history)
         """The conversation up to then."""
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from hubbub import bounds
+from hubbub.agent.nesting import is_deeper_than
 
 ARGUMENTS_JSON_PARSE_ERROR: Final = "ARGUMENTS_JSON_PARSE_ERROR"
 ARGUMENTS_TOO_LARGE: Final = "ARGUMENTS_TOO_LARGE"
@@ -57,7 +58,7 @@ def read_arguments(raw: Any, max_bytes: int = bounds.ARGUMENT_BYTES) -> Argument
         return _too_large(size, max_bytes)
     if not raw.strip():
         return Arguments({}, "blank", size)
-    return _from_text(raw, size, max_bytes)
+    return _from_text(raw, size)
 
 
 def _from_object(given: Mapping[str, Any], max_bytes: int) -> Arguments:
@@ -68,13 +69,13 @@ def _from_object(given: Mapping[str, Any], max_bytes: int) -> Arguments:
         return Arguments({}, "invalid", 0, f"The arguments are not JSON: {error}")
     if len(encoded) > max_bytes:
         return _too_large(len(encoded), max_bytes)
-    return Arguments(value, "ok", len(encoded))
+    return _settled(value, "ok", len(encoded))
 
 
-def _from_text(raw: str, size: int, max_bytes: int) -> Arguments:
+def _from_text(raw: str, size: int) -> Arguments:
     value, problem = _decoded(raw)
     if problem is None and isinstance(value, dict):
-        return Arguments(value, "ok", size)
+        return _settled(value, "ok", size)
     if problem is not None and (fenced := _FENCE.fullmatch(raw.strip())):
         value, problem = _decoded(fenced[1])
     if isinstance(value, str):
@@ -85,7 +86,13 @@ def _from_text(raw: str, size: int, max_bytes: int) -> Arguments:
         return Arguments({}, "invalid", size, f"The arguments are not valid JSON: {problem}")
     if not isinstance(value, dict):
         return Arguments({}, "invalid", size, f"The arguments must be a JSON object, not {_named(value)}")
-    return Arguments(value, "repaired", size)
+    return _settled(value, "repaired", size)
+
+
+def _settled(value: dict[str, Any], status: Status, size: int) -> Arguments:
+    if is_deeper_than(value, bounds.TOOL_OUTPUT_DEPTH):
+        return Arguments({}, "invalid", size, f"The arguments nest deeper than {bounds.TOOL_OUTPUT_DEPTH} levels")
+    return Arguments(value, status, size)
 
 
 def _decoded(text: str) -> tuple[Any, str | None]:

@@ -16,6 +16,7 @@ from hubbub.agent.calls import ToolCall
 from hubbub.agent.catalog import Catalog
 from hubbub.agent.envelope import Envelope, failed, problem
 from hubbub.agent.events import Events, shortened
+from hubbub.agent.frozen import freeze
 from hubbub.agent.options import PolicyErrorMode
 from hubbub.agent.run_state import PendingCall, RunState
 from hubbub.errors import ToolUseError
@@ -68,13 +69,13 @@ class Judge:
             return await _blocked(call, TOOL_NOT_ALLOWED, message, events)
         if not call.arguments.is_usable:
             return Blocked(failed(call.name, problem(call.arguments.code, call.arguments.message)))
-        question = self._question(call, exposed, state)
         try:
+            question = self._question(call, exposed, state)
             decided = self._decide(question)
             decision = await decided if inspect.isawaitable(decided) else decided
         except Exception as error:  # Whatever a policy raises, it is no yes.
-            return await self._policy_failed(call, POLICY_EXCEPTION, error, state, events)
-        return await self._followed(call, question, decision, answer, state, events)
+            return await self._policy_failed(call, POLICY_EXCEPTION, error, events)
+        return await self._followed(call, question, decision, answer, events)
 
     async def _followed(
         self, call: ToolCall, question: Question, decision: Decision, answer: str | None, events: Events
@@ -100,7 +101,7 @@ class Judge:
                         question.server_id,
                     )
             case _:
-                return await self._policy_failed(call, POLICY_INVALID_DECISION, None, state, events)
+                return await self._policy_failed(call, POLICY_INVALID_DECISION, None, events)
         return await _blocked(call, TOOL_POLICY_DENIED, "The user refused this call", events, outcome="refused")
 
     async def _policy_failed(self, call: ToolCall, code: str, error: Exception | None, events: Events) -> Verdict:
@@ -116,7 +117,8 @@ class Judge:
         origin = definition.origin if definition else None
         return Question(
             tool=call.name,
-            arguments=call.arguments.value,
+            # A policy must not be able to change what it was asked about.
+            arguments=freeze(call.arguments.value),
             digest=call_digest(call.name, call.arguments.value),
             call_id=call.id,
             run_id=state.run_id,

@@ -7,13 +7,13 @@ whole by an error, so that the model learns of it and the conversation stays rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
 from hubbub import bounds
 from hubbub.agent.envelope import Envelope, failed, problem
+from hubbub.agent.nesting import levels
 
 TOOL_OUTPUT_TOO_LARGE: Final = "TOOL_OUTPUT_TOO_LARGE"
 TOOL_OUTPUT_SERIALIZATION_ERROR: Final = "TOOL_OUTPUT_SERIALIZATION_ERROR"
@@ -55,24 +55,15 @@ def _replaced(envelope: Envelope, code: str, message: str) -> Limited:
 
 
 def _excess(value: Any, max_bytes: int) -> str | None:
-    """Why the value is too much to even be encoded; goes level by level, so that nothing can be too deep for it."""
-    level: list[Any] = [value]
+    """Why the value is too much to even be encoded."""
     seen = size = 0
-    for _ in range(bounds.TOOL_OUTPUT_DEPTH):
-        below: list[Any] = []
-        for item in level:
-            if isinstance(item, Mapping):
-                below.extend(item.values())
-            elif isinstance(item, list | tuple | set | frozenset):
-                below.extend(item)
-            elif isinstance(item, str | bytes):
-                size += len(item)
-            if seen + len(below) > bounds.TOOL_OUTPUT_NODES:
-                return f"more than {bounds.TOOL_OUTPUT_NODES} values"
+    for depth, level in enumerate(levels(value)):
+        if depth >= bounds.TOOL_OUTPUT_DEPTH:
+            return f"more than {bounds.TOOL_OUTPUT_DEPTH} levels"
+        seen += len(level)
+        if seen > bounds.TOOL_OUTPUT_NODES:
+            return f"more than {bounds.TOOL_OUTPUT_NODES} values"
+        size += sum(len(item) for item in level if isinstance(item, str | bytes))
         if size > max_bytes:
             return f"more than {max_bytes} bytes; ask for less"
-        if not below:
-            return None
-        seen += len(below)
-        level = below
-    return f"more than {bounds.TOOL_OUTPUT_DEPTH} levels"
+    return None

@@ -155,7 +155,11 @@ class ToolLoopRunner:
         answers: Mapping[str, str] | None = None,
     ) -> RunResult | None:
         """Make the calls, or return the run that waits for a person to allow some of them."""
-        verdicts = await self._judge.verdicts(calls, exposed, state, events, answers)
+        try:
+            verdicts = await self._judge.verdicts(calls, exposed, state, events, answers)
+        except ToolUseError as error:
+            error.history = state.messages[:-1]
+            raise
         pending = [verdict for verdict in verdicts if isinstance(verdict, PendingCall)]
         if not pending:
             await self._dispatcher.run(calls, verdicts, state, events)
