@@ -35,12 +35,13 @@ def converse(config: ServerConfig, talk: Talk, *, verbosity: int = 0) -> int:
     return run(_converse(config, talk, verbosity), verbosity)
 
 
-def run(work: Awaitable[int], verbosity: int = 0) -> int:
-    """Run a command's work; return the exit code.
+def run(work: Awaitable[int], verbosity: int = 0, *, is_quiet: bool = False) -> int:
+    """Run a command's work; return the exit code. A quiet one tells by itself what is worth a warning.
 
     Raises: KeyboardInterrupt.
     """
-    configure_logging(_LEVELS[min(verbosity, len(_LEVELS) - 1)], "text", redact=redact)
+    level = "error" if is_quiet and not verbosity else _LEVELS[min(verbosity, len(_LEVELS) - 1)]
+    configure_logging(level, "text", redact=redact)
     try:
         return asyncio.run(_until_terminated(work))
     except HubbubError as error:

@@ -14,6 +14,7 @@ from hubbub.errors import HubbubError
 from hubbub.settings import nearest
 
 COMMANDS: Final = {
+    "agent": "hubbub.cli.agent:command",
     "call": "hubbub.cli.call:command",
     "doctor": "hubbub.cli.doctor:command",
     "key": "hubbub.cli.key:command",

@@ -14,12 +14,15 @@ from hubbub.errors import (
     HttpError,
     HubbubError,
     InvalidParams,
+    ModelError,
     Overloaded,
     PackUnavailable,
     RemoteError,
     SettingsError,
+    ToolUseError,
     TransportError,
 )
+from hubbub.protocol.error_forms import METHOD_NOT_FOUND
 from hubbub.security.redact import redact
 
 TOOL_FAILED: Final = FAILED
@@ -28,9 +31,9 @@ PROTOCOL_ERROR: Final = 4
 TERMINATED: Final = 143
 
 _PROTOCOL_CODES: Final = ("INVALID_RESPONSE", "INVALID_SSE_EVENT_DATA")
+_NO_MODEL: Final = ("MODEL_UNREACHABLE", "MODEL_TIMEOUT", "MODEL_HTTP_ERROR")
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _UNAUTHORIZED: Final = (401, 403)
-_METHOD_NOT_FOUND: Final = -32601
 
 
 def tell_failure(error: HubbubError) -> int:
@@ -46,8 +49,12 @@ def exit_code(error: HubbubError) -> int:
             return WRONG_USAGE
         case TransportError(code=code):
             return PROTOCOL_ERROR if code in _PROTOCOL_CODES else UNREACHABLE
+        case ModelError(code=code):
+            return UNREACHABLE if code in _NO_MODEL else PROTOCOL_ERROR
         case ConnectionClosed() | DeadlineExceeded() | Overloaded() | PackUnavailable():
             return UNREACHABLE
+        case ToolUseError():
+            return FAILED
     return PROTOCOL_ERROR
 
 
@@ -57,20 +64,24 @@ def clean(text: str) -> str:
 
 
 def _advice(error: HubbubError) -> str:
+    told = ""
     match error:
+        case ModelError(status=status) if status in _UNAUTHORIZED:
+            told = "; give the key with --key-env"
         case HttpError(status=status) | RemoteError(status=int(status)) if status in _UNAUTHORIZED:
-            return "; give --header-env Authorization=VARIABLE, with 'Bearer …' in the variable"
+            told = "; give --header-env Authorization=VARIABLE, with 'Bearer …' in the variable"
         case HttpError(status=404 | 405):
-            return "; is this the whole address? Many servers listen at /mcp"
+            told = "; is this the whole address? Many servers listen at /mcp"
         case EgressRefused():
-            return "; if it is meant to, add --allow-private-network"
+            told = "; if it is meant to, add --allow-private-network"
         case DeadlineExceeded():
-            return "; give it longer with --timeout"
+            told = "; give it longer with --timeout"
+        case ToolUseError(code="MAX_TURNS"):
+            told = "; give it more with --max-turns"
         case TransportError(code="TRANSPORT_ERROR", may_have_executed=False):
-            return "; see that it runs or is installed, and that the target is right"
+            told = "; see that it runs or is installed, and that the target is right"
         case TransportError() | ConnectionClosed():
-            return "; -v shows what the server says"
+            told = "; -v shows what the server says"
         case RemoteError(code=code):
-            told = "; the server does not offer this" if code == _METHOD_NOT_FOUND else ""
-            return f" (error {code}{told})"
-    return ""
+            told = f" (error {code}{'; the server does not offer this' if code == METHOD_NOT_FOUND else ''})"
+    return told
