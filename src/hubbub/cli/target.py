@@ -135,7 +135,7 @@ def _of_section(name: str, sources: Sources) -> ServerConfig:
     (found,) = parse_mcp_json(msgspec.json.encode({"mcpServers": {name: written}}))
     return replace(
         found,
-        timeout_s=settings.timeout_s or bounds.COMMAND_S,
+        timeout_s=settings.timeout_s,
         protocol_version=settings.protocol_version,
         allow_private_network=settings.allow_private_network,
     )

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from hubbub import bounds
 from hubbub.settings.fields import setting
 from hubbub.settings.secret import Secret
 
@@ -25,7 +26,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     args: Annotated[tuple[str, ...], setting("What the program is given.", form="TEXT")] = ()
     env: Annotated[dict[str, Secret], setting("Variables that the program gets.", form="{NAME = TEXT}")] = {}
     cwd: Annotated[str | None, setting("The folder in which the program starts.", form="FOLDER")] = None
-    timeout_s: Annotated[float | None, setting("How long one answer may take.", gt=0)] = None
+    timeout_s: Annotated[float, setting("How long one answer may take.", gt=0)] = bounds.COMMAND_S
     protocol_version: Annotated[str | None, setting("The only protocol version to speak.", form="YYYY-MM-DD")] = None
     allow_private_network: Annotated[
         bool | None, setting("Whether the address may lead into a private network; unset: if it says so itself.")
