@@ -14,6 +14,7 @@ from hubbub.errors import DefinitionError, HubbubError, SettingsError, TargetFai
 
 FAILED: Final = 1
 WRONG_USAGE: Final = 2
+INTERRUPTED: Final = 130
 
 
 def tell(error: HubbubError) -> int:
