@@ -29,8 +29,8 @@ OUTBOX_BYTES: Final = 8 * 1024 * 1024
 """Bytes waiting for a slow reader before senders of notifications wait too."""
 SUBSCRIPTIONS: Final = 1024
 """Resources one client may watch, and listen streams it may hold open."""
-LISTENERS: Final = 10_000
-"""Sessions and listen streams that one server tells of changes."""
+LISTENERS: Final = 40_000
+"""Sessions and listen streams that one server tells of changes: room for both, so that neither shuts out the other."""
 DRAIN_S: Final = 30.0
 """How long running calls may go on after the input has ended."""
 STOP_S: Final = 5.0

@@ -240,9 +240,9 @@ async def listen(server: Server, call: Call) -> Reply:
     listen = Listen(call, wanted)
     accepted = msgspec.to_builtins(wanted)
     note = Note("notifications/subscriptions/acknowledged", {"notifications": accepted, "_meta": listen.tag})
-    await call.back.notify(note)
     server.audience.add(listen)
     try:
+        await call.back.notify(note)  # what changes meanwhile waits in `listen`
         await listen.relay()
     finally:
         server.audience.remove(listen)
