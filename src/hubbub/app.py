@@ -31,13 +31,16 @@ def connector(server: Server) -> Connect:
 def serve_stdio(server: Server, *, limit: int = bounds.MESSAGE_BYTES) -> int:
     """Serve one client on stdin and stdout until it leaves; the exit code of the process."""
     from hubbub.transports import stdio
+    from hubbub.transports.signals import stop_signals
 
     _trace_if_wanted(server)
     source, sink = stdio.claim_streams()
 
     async def main() -> None:
-        async with server.running():
-            await stdio.serve(connector(server), source, sink, limit=limit)
+        stopped = asyncio.Event()
+        with stop_signals(stopped.set):
+            async with server.running():
+                await stdio.serve(connector(server), source, sink, stopped, limit=limit)
         if not await _all_ended() or server.threads.is_running:
             _leave(0)
 
@@ -82,6 +85,7 @@ def serve_http(
     """Serve any number of clients over HTTP until the process is told to stop; its exit code."""
     from hubbub.server.http.endpoint import API_VERSION
     from hubbub.transports import http_server
+    from hubbub.transports.signals import stop_signals
 
     host, port = settings.address
     gate = _gate(settings, host)
@@ -98,8 +102,9 @@ def serve_http(
             drain_s=settings.drain_s,
             trusted_proxies=settings.proxied_by,
         )
-        async with server.running():
-            await http_server.serve(http, listener)
+        with stop_signals(http.stop):
+            async with server.running():
+                await http_server.serve(http, listener)
 
     with asyncio.Runner(loop_factory=http_server.new_event_loop) as runner:
         runner.run(main())

@@ -28,7 +28,9 @@ PENDING_REQUESTS: Final = 256
 OUTBOX_BYTES: Final = 8 * 1024 * 1024
 """Bytes waiting for a slow reader before senders of notifications wait too."""
 SUBSCRIPTIONS: Final = 1024
-"""Resources one client may watch, and listen streams it may hold open."""
+"""Resources one client may watch."""
+LISTENS: Final = 256
+"""Listen streams of one connection; fewer than `IN_FLIGHT`, or they alone could stop the reading."""
 LISTENERS: Final = 40_000
 """Sessions and listen streams that one server tells of changes: room for both, so that neither shuts out the other."""
 DRAIN_S: Final = 30.0

@@ -37,8 +37,20 @@ def test_a_change_of_any_character_is_noticed():
                     sealer.open("p", text[:position] + other + text[position + 1 :])
 
 
-@pytest.mark.parametrize("change", [lambda t: t + "A", lambda t: t + "=", lambda t: t[:-1], lambda t: t[1:], lambda t: " " + t,
-                                    lambda t: t + "-TAMPERED", lambda t: t + "\n", lambda t: t * 2, lambda t: ""])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text + "A",
+        lambda text: text + "=",
+        lambda text: text[:-1],
+        lambda text: text[1:],
+        lambda text: " " + text,
+        lambda text: text + "-TAMPERED",
+        lambda text: text + "\n",
+        lambda text: text * 2,
+        lambda text: "",
+    ],
+)
 def test_a_longer_or_shorter_text_is_refused(change):
     sealer = Sealer([NEW])
     with pytest.raises(ValueError, match="not issued here"):

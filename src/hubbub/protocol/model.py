@@ -53,9 +53,12 @@ class Caller(msgspec.Struct, kw_only=True):
     watching: set[str] = msgspec.field(default_factory=set)
     """Resources that a legacy session subscribed to."""
 
-    def can(self, capability: str) -> bool:
-        """Whether the client declared this capability."""
-        return capability in self.capabilities
+    def can(self, capability: str, mode: str | None = None) -> bool:
+        """Whether the client declared this capability, and this mode of it."""
+        if mode is None:
+            return capability in self.capabilities
+        declared = self.capabilities.get(capability)
+        return isinstance(declared, dict) and mode in declared
 
 
 class Meta(msgspec.Struct, frozen=True):

@@ -16,7 +16,8 @@ from hubbub.protocol import foreign, problems
 from hubbub.protocol.hints import Parameter, name_of, read_signature, resolve_hints, union_members
 from hubbub.protocol.type_schema import Schema, describe, inline, needed, with_notes_last
 
-_WITHOUT_SCHEMA = frozenset({None, type(None), str, bytes, Any})
+# A list of anything may be a list of content, which has no schema.
+_WITHOUT_SCHEMA = frozenset({None, type(None), str, bytes, Any, list, list[Any]})
 _IMMUTABLE = (type(None), bool, int, float, str, bytes)
 
 _encoder = msgspec.json.Encoder(enc_hook=foreign.encode_foreign)

@@ -7,7 +7,7 @@ what a result looks like.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -16,7 +16,20 @@ from hubbub.errors import ToolError
 from hubbub.protocol.content import Audio, Content, EmbeddedResource, ResourceContents, ResourceLink, Text
 from hubbub.protocol.model import Implementation, RawReply, Reply
 from hubbub.protocol.revisions import Revision
-from hubbub.protocol.wire import PromptReply, ToolEntry, ToolReply
+from hubbub.protocol.wire import (
+    InitializeReply,
+    PromptEntry,
+    PromptReply,
+    PromptsReply,
+    ResourceEntry,
+    ResourcesReply,
+    TemplateEntry,
+    TemplatesReply,
+    ToolEntry,
+    ToolReply,
+)
+
+Entry = TypeVar("Entry", ResourceEntry, TemplateEntry, PromptEntry)
 
 SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
 _COMPLETE = Raw(b'"complete"')
@@ -41,6 +54,8 @@ def shape(reply: Reply, revision: Revision, identity: dict[str, Any]) -> Any:
     elif isinstance(reply, PromptReply) and not revision.resource_links:
         for message in reply.messages:
             message.content = _older_content(message.content, revision)
+    elif not revision.icons:
+        _take_newer_names_away(reply, revision)
     if revision.result_type:
         if reply.result_type is UNSET:
             reply.result_type = "complete"
@@ -50,6 +65,28 @@ def shape(reply: Reply, revision: Revision, identity: dict[str, Any]) -> Any:
     if not revision.is_mcp:
         reply.meta = UNSET
     return reply
+
+
+def _take_newer_names_away(reply: Reply, revision: Revision) -> None:
+    """Titles, icons and the like, which entries and servers had not from the start."""
+    if isinstance(reply, ResourcesReply):
+        reply.resources = [_older_entry(entry, revision) for entry in reply.resources]
+    elif isinstance(reply, TemplatesReply):
+        reply.resource_templates = [_older_entry(entry, revision) for entry in reply.resource_templates]
+    elif isinstance(reply, PromptsReply):
+        reply.prompts = [_older_entry(entry, revision) for entry in reply.prompts]
+    elif isinstance(reply, InitializeReply):
+        info = reply.server_info
+        reply.server_info = Implementation(info.name, info.version, info.title if revision.titles else UNSET)
+
+
+def _older_entry(entry: Entry, revision: Revision) -> Entry:
+    entry = msgspec.structs.replace(entry)
+    if not revision.titles:
+        entry.title = entry.meta = UNSET
+    if not isinstance(entry, TemplateEntry):
+        entry.icons = UNSET
+    return entry
 
 
 def _shape_tool_reply(reply: ToolReply, revision: Revision) -> None:

@@ -18,7 +18,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from hubbub.errors import InvalidParams, MissingCapability, ToolError
 from hubbub.protocol.forms import decode_form, form_schema
-from hubbub.protocol.model import Call
+from hubbub.protocol.model import Call, Caller
 from hubbub.protocol.wire import InputRequired
 
 if TYPE_CHECKING:
@@ -62,13 +62,25 @@ def read_responses(raw: Raw | UnsetType) -> dict[str, Raw]:
     return responses
 
 
+def require_form(caller: Caller) -> None:
+    """Ask only where a person can fill in a form.
+
+    Raises:
+        MissingCapability: the client cannot ask a person, or only lets them open pages.
+    """
+    declared = caller.capabilities.get("elicitation")
+    # Without a mode it is the only one there was at first; with one it must be this.
+    only_others = isinstance(declared, dict) and "url" in declared and "form" not in declared
+    if only_others or caller.revision.elicitation == "none" or not caller.can("elicitation"):
+        raise MissingCapability({"elicitation": {"form": {}} if only_others else {}})
+
+
 def answers_or_questions(asks: Mapping[str, Ask], call: Call) -> dict[str, Any] | InputRequired:
     """The declared inputs of a modern call, or the questions that are still open."""
     responses = read_responses(call.params.input_responses)
     missing = {key: ask.question() for key, ask in asks.items() if key not in responses}
     if missing:
-        if not call.caller.can("elicitation"):
-            raise MissingCapability({"elicitation": {}})
+        require_form(call.caller)
         return InputRequired(result_type="input_required", input_requests=missing)
     return {key: _accepted(key, ask, responses[key]) for key, ask in asks.items()}
 
@@ -85,7 +97,7 @@ async def gather_answers(asks: Mapping[str, Ask], context: Context) -> dict[str,
 def _accepted(key: str, ask: Ask, raw: Raw) -> Any:
     try:
         answer = msgspec.json.decode(raw, type=_Answer)
-    except msgspec.ValidationError as error:
+    except msgspec.DecodeError as error:
         raise InvalidParams(f"The answer {key!r} is not one: {error}") from None
     if answer.action == "accept":
         return decode_form(answer.content, ask.form)

@@ -42,6 +42,10 @@ class Audience:
             if isinstance(listener, Listen) and (back is None or listener.back is back):
                 listener.end()
 
+    def listens_of(self, back: Peer) -> int:
+        """How many listens one connection holds open."""
+        return sum(isinstance(listener, Listen) and listener.back is back for listener in self._listeners)
+
     def add(self, listener: Listener) -> None:
         """Start telling this listener."""
         self._listeners[listener] = None

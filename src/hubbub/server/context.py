@@ -7,18 +7,21 @@ both eras; how it travels is the business of `call.back`.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Coroutine
+from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from hubbub.errors import InvalidParams, MissingCapability
+from hubbub.errors import ConnectionClosed, InvalidParams, MissingCapability
 from hubbub.protocol.content import Text
 from hubbub.protocol.forms import decode_form, form_schema
 from hubbub.protocol.jsonrpc import NULL
 from hubbub.protocol.model import LOG_LEVELS, NO_META, Call, Caller, Note, RawReply
 from hubbub.protocol.wire import MessageParams, ProgressParams
+from hubbub.server.asking import require_form
 
 if TYPE_CHECKING:
     from hubbub.server.server import Server
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 _DEFAULT_LEVEL = "info"
+_STARTS_OF_TOKENS = b'"-0123456789'
 
 
 class Elicited(msgspec.Struct, Generic[T], frozen=True):
@@ -89,6 +93,7 @@ class Context:
         one that runs in a thread looks here now and then."""
         self._loop = asyncio.get_running_loop()
         self._ended = False
+        self._waiting: set[Future[Any]] = set()
 
     @property
     def caller(self) -> Caller:
@@ -103,7 +108,7 @@ class Context:
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress, if the caller asked for it. `progress` must grow from call to call."""
         token = self.call.meta.progress_token
-        if token is UNSET or self._ended:
+        if token is UNSET or self._ended or memoryview(token)[0] not in _STARTS_OF_TOKENS:
             return
         params = ProgressParams(token, progress, UNSET if total is None else total)
         if message is not None and (self.caller.revision.progress_message or not self.caller.revision.is_mcp):
@@ -139,7 +144,7 @@ class Context:
         Raises:
             MissingCapability: the client cannot ask a person.
         """
-        self._require("elicitation", has_revision=self.caller.revision.elicitation != "none")
+        require_form(self.caller)
         params = {"mode": "form", "message": message, "requestedSchema": form_schema(form)}
         if self.caller.revision.elicitation == "form":
             del params["mode"]
@@ -150,7 +155,7 @@ class Context:
 
     async def elicit_schema(self, message: str, schema: dict[str, Any], *, key: str | None = None) -> Elicited[Any]:
         """Like `elicit`, with the form's JSON Schema given as data."""
-        self._require("elicitation", has_revision=self.caller.revision.elicitation != "none")
+        require_form(self.caller)
         params = {"message": message, "requestedSchema": schema}
         answer = await self._ask("elicitation/create", params, _ElicitAnswer, key)
         accepted = answer.action == "accept"
@@ -158,10 +163,10 @@ class Context:
 
     async def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited[None]:
         """Ask the person to open a page, for what must not pass through the client (logins, payments)."""
-        self._require("elicitation", has_revision=self.caller.revision.elicitation == "url")
+        self._require("elicitation", has_revision=self.caller.revision.elicitation == "url", mode="url")
         params: dict[str, Any] = {"mode": "url", "message": message, "url": url}
         if not self.caller.revision.rounds:
-            params["elicitationId"] = f"{id(self.call):x}"
+            params["elicitationId"] = os.urandom(12).hex()
         answer = await self._ask("elicitation/create", params, _ElicitAnswer, key)
         return Elicited(answer.action)
 
@@ -209,12 +214,27 @@ class Context:
             await release()
 
     def wait(self, question: Coroutine[Any, Any, T]) -> T:
-        """From a synchronous handler, which runs in a thread: `context.wait(context.progress(1))`."""
-        return asyncio.run_coroutine_threadsafe(question, self._loop).result()
+        """From a synchronous handler, which runs in a thread: `context.wait(context.progress(1))`.
+
+        Raises:
+            ConnectionClosed: the call was cancelled; a thread can be stopped nowhere else.
+        """
+        answer = asyncio.run_coroutine_threadsafe(question, self._loop)
+        self._waiting.add(answer)
+        if self._ended:
+            answer.cancel()
+        try:
+            return answer.result()
+        except CancelledError:
+            raise ConnectionClosed("The call is over; nobody waits for this any more") from None
+        finally:
+            self._waiting.discard(answer)
 
     def end(self) -> None:
-        """The call is answered or cancelled: nobody listens to its progress any more."""
+        """The call is answered or cancelled: nobody listens to its progress or answers its questions any more."""
         self._ended = True
+        for answer in list(self._waiting):
+            answer.cancel()
 
     def _wants(self, level: str) -> bool:
         caller = self.caller
@@ -227,9 +247,9 @@ class Context:
             wanted = _DEFAULT_LEVEL
         return LOG_LEVELS.index(level) >= LOG_LEVELS.index(wanted)
 
-    def _require(self, capability: str, *, has_revision: bool = True) -> None:
-        if not has_revision or not self.caller.can(capability):
-            raise MissingCapability({capability: {}})
+    def _require(self, capability: str, *, has_revision: bool = True, mode: str | None = None) -> None:
+        if not has_revision or not self.caller.can(capability, mode):
+            raise MissingCapability({capability: {} if mode is None else {mode: {}}})
 
     async def _ask(self, method: str, params: dict[str, Any], answer: type[T], key: str | None) -> T:
         raw = Raw(msgspec.json.encode(params))

@@ -7,6 +7,7 @@ full; `hubbub.protocol.shape` trims for the revision. `Server.request` calls the
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -104,8 +105,9 @@ async def call_by_name(server: Server, call: Call) -> Reply:
 
 async def list_tools(server: Server, call: Call) -> Reply:
     revision = call.caller.revision
+    places = server.tools.places
     shown, cursor = page(
-        visible_tools(server), call.params.cursor, lambda tool: tool.name, server.sealer, purpose="tools"
+        visible_tools(server), call.params.cursor, lambda tool: places[tool.name], server.sealer, purpose="tools"
     )
     entries = [tool.entry(revision) for tool in shown]
     if server.tools.lists_safe_names:
@@ -125,14 +127,15 @@ def visible_tools(server: Server) -> list[Tool]:
 
 async def list_resources(server: Server, call: Call) -> Reply:
     entries = server.resources.entries()
-    shown, cursor = page(entries, call.params.cursor, lambda entry: entry.uri, server.sealer, purpose="resources")
-    return cacheable(server, wire.ResourcesReply(resources=shown, next_cursor=cursor))
+    shown, cursor = page(entries, call.params.cursor, itemgetter(0), server.sealer, purpose="resources")
+    return cacheable(server, wire.ResourcesReply(resources=[entry for _, entry in shown], next_cursor=cursor))
 
 
 async def list_templates(server: Server, call: Call) -> Reply:
     entries = [template.template_entry for template in server.resources.templates()]
+    places = server.resources.places
     shown, cursor = page(
-        entries, call.params.cursor, lambda entry: entry.uri_template, server.sealer, purpose="templates"
+        entries, call.params.cursor, lambda entry: places[entry.uri_template], server.sealer, purpose="templates"
     )
     return cacheable(server, wire.TemplatesReply(resource_templates=shown, next_cursor=cursor))
 
@@ -152,7 +155,7 @@ async def read_resource(server: Server, call: Call) -> Reply:
 
 async def subscribe(server: Server, call: Call) -> Reply:
     uri, watching = call.params.uri, call.caller.watching
-    if server.resources.find(uri) is None and all(entry.uri != uri for entry in server.resources.entries()):
+    if server.resources.find(uri) is None and all(entry.uri != uri for _, entry in server.resources.entries()):
         raise ResourceNotFound(uri)
     if uri not in watching and len(watching) >= bounds.SUBSCRIPTIONS:
         raise Overloaded("subscriptions", bounds.SUBSCRIPTIONS)
@@ -170,7 +173,10 @@ async def unsubscribe(server: Server, call: Call) -> Reply:
 
 async def list_prompts(server: Server, call: Call) -> Reply:
     prompts = list(server.prompts.values())
-    shown, cursor = page(prompts, call.params.cursor, lambda prompt: prompt.name, server.sealer, purpose="prompts")
+    places = server.prompt_places
+    shown, cursor = page(
+        prompts, call.params.cursor, lambda prompt: places[prompt.name], server.sealer, purpose="prompts"
+    )
     return cacheable(server, wire.PromptsReply(prompts=[prompt.entry for prompt in shown], next_cursor=cursor))
 
 
@@ -237,12 +243,14 @@ async def listen(server: Server, call: Call) -> Reply:
     wanted = call.params.notifications
     if len(wanted.resource_subscriptions) > bounds.SUBSCRIPTIONS or len(server.audience) >= bounds.LISTENERS:
         raise Overloaded("subscriptions", bounds.SUBSCRIPTIONS)
+    if server.audience.listens_of(call.back) >= bounds.LISTENS:
+        raise Overloaded("open listens", bounds.LISTENS)
     listen = Listen(call, wanted)
     accepted = msgspec.to_builtins(wanted)
     note = Note("notifications/subscriptions/acknowledged", {"notifications": accepted, "_meta": listen.tag})
-    server.audience.add(listen)
+    server.audience.add(listen)  # It keeps what happens while a slow client has not yet read that it is heard.
     try:
-        await call.back.notify(note)  # what changes meanwhile waits in `listen`
+        await call.back.notify(note)
         await listen.relay()
     finally:
         server.audience.remove(listen)

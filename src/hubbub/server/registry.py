@@ -14,6 +14,7 @@ from hubbub import bounds
 from hubbub.errors import DefinitionError
 from hubbub.protocol.names import safe_name
 from hubbub.server.events import ChangeType, Events, ToolChange, ToolChangeMetadata
+from hubbub.server.pages import Places
 from hubbub.server.tools import Tool
 
 
@@ -23,6 +24,8 @@ class ToolRegistry:
     def __init__(self, events: Events) -> None:
         self._events = events
         self._tools: dict[str, Tool] = {}
+        self.places = Places()
+        """Where each tool stands in the list."""
         self._safe: dict[str, Tool] | None = None
         self.get = self._tools.get
         """The tool of that name, or None."""
@@ -50,6 +53,7 @@ class ToolRegistry:
         if not known and len(self._tools) >= bounds.TOOLS:
             raise DefinitionError(f"a server holds at most {bounds.TOOLS} tools; {tool.name!r} is one too many")
         self._tools[tool.name] = tool
+        self.places.add(tool.name)
         self._emit("tool_updated" if known else "tool_added", tool, reason)
 
     def unregister(self, name: str, *, reason: str | None = None) -> bool:
@@ -57,6 +61,7 @@ class ToolRegistry:
         tool = self._tools.pop(name, None)
         if tool is None:
             return False
+        self.places.remove(name)
         self._emit("tool_removed", tool, reason)
         return True
 

@@ -21,6 +21,7 @@ from hubbub.protocol.model import Call
 from hubbub.protocol.wire import ResourceEntry, TemplateEntry
 from hubbub.server.context import Context
 from hubbub.server.handlers import Handler
+from hubbub.server.pages import Place, Places
 
 if TYPE_CHECKING:
     from hubbub.protocol.uri_template import UriTemplate
@@ -106,13 +107,16 @@ class Resources:
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
         self._functions: dict[str, ResourceFunction] = {}
+        self.places = Places()
+        """Where each resource and template stands in its list."""
         self._providers: list[ResourceProvider] = []
 
     def add(self, resource: ResourceFunction) -> None:
         """Add a resource or template, or replace the one of that URI."""
-        if len(self._functions) >= bounds.TOOLS:
+        if resource.uri not in self._functions and len(self._functions) >= bounds.TOOLS:
             raise DefinitionError(f"a server holds at most {bounds.TOOLS} resources")
         self._functions[resource.uri] = resource
+        self.places.add(resource.uri)
         self._changed()
 
     def add_provider(self, provider: ResourceProvider) -> None:
@@ -124,17 +128,22 @@ class Resources:
         """Remove a resource or template; whether there was one."""
         if self._functions.pop(uri, None) is None:
             return False
+        self.places.remove(uri)
         self._changed()
         return True
 
     def __len__(self) -> int:
         return len(self._functions) + len(self._providers)
 
-    def entries(self) -> list[ResourceEntry]:
-        """Every resource that can be listed; templates are not."""
-        own = [function.entry for function in self._functions.values() if function.template is None]
-        provided = [_provided_entry(item) for provider in self._providers for item in provider.list_resources()]
-        return own + provided
+    def entries(self) -> list[tuple[Place, ResourceEntry]]:
+        """Every resource that can be listed, with its place; templates are not. Providers may list in any order."""
+        entries = [
+            (self.places[uri], function.entry) for uri, function in self._functions.items() if function.template is None
+        ]
+        for number, provider in enumerate(self._providers, start=1):
+            provided = {item.uri: item for item in provider.list_resources()}
+            entries += [((number, 0, uri), _provided_entry(provided[uri])) for uri in sorted(provided)]
+        return entries
 
     def templates(self) -> list[ResourceFunction]:
         """Every template."""

@@ -15,14 +15,15 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from hubbub import bounds
 from hubbub.errors import DeadlineExceeded, InvalidParams, Overloaded
-from hubbub.ports import Peer, Sealer
+from hubbub.ports import Sealer
 from hubbub.protocol.jsonrpc import NULL
 from hubbub.protocol.model import Call, Note, RawReply, Reply
-from hubbub.protocol.wire import InputRequired
+from hubbub.protocol.params import readable
+from hubbub.protocol.wire import InputRequired, ProgressParams
 from hubbub.server.asking import read_responses
 
 _PURPOSE = "round"
@@ -55,7 +56,7 @@ class Rounds:
         """Run a handler that may ask; its result, or its first questions."""
         if len(self._rounds) >= self._limit:
             self._give_one_up()
-        round_ = Round(os.urandom(12).hex(), call, self._answer_s)
+        round_ = Round(os.urandom(12).hex(), _digest(call), call, self._answer_s)
         self._rounds[round_.id] = round_
         round_.start(start, self._forget)
         return await self._turn(round_, call)
@@ -91,7 +92,7 @@ class Rounds:
         except (ValueError, msgspec.ValidationError):
             raise InvalidParams("`requestState` was not issued here or was changed") from None
         round_ = self._rounds.get(handle.round)
-        if handle.principal != call.caller.principal.name or handle.digest != _digest(call):
+        if not _is_same(handle, call):
             raise InvalidParams("`requestState` belongs to another request")
         if round_ is None or round_.turn != handle.turn:
             raise InvalidParams(_START_AGAIN)
@@ -100,7 +101,7 @@ class Rounds:
     async def _turn(self, round_: Round, call: Call) -> Reply:
         reply = await round_.next(call)
         if isinstance(reply, InputRequired):
-            handle = _Handle(round_.id, round_.turn, call.caller.principal.name, _digest(call))
+            handle = _Handle(round_.id, round_.turn, call.caller.principal.name, round_.digest)
             reply.request_state = self._sealer.seal(_PURPOSE, msgspec.to_builtins(handle), lifetime_s=self._answer_s)
         return reply
 
@@ -116,12 +117,13 @@ class _Question(msgspec.Struct):
 class Round:
     """One running handler. It is the `back` of its own call: questions stop here."""
 
-    def __init__(self, identifier: str, call: Call, answer_s: float) -> None:
+    def __init__(self, identifier: str, digest: bytes, call: Call, answer_s: float) -> None:
         self.id = identifier
+        self.digest = digest
         self.turn = 0
         self.task: asyncio.Task[Reply] | None = None
-        self._front: Peer = call.back
         self._call = call
+        """The request that is open now, or was last."""
         self._answer_s = answer_s
         self._questions: dict[str, _Question] = {}
         self._asked = 0
@@ -146,7 +148,7 @@ class Round:
     async def next(self, call: Call) -> Reply:
         """Wait until the handler is done or asks something."""
         assert self.task is not None
-        self._front = call.back
+        self._call = call
         self.turn += 1
         self._next = asyncio.get_running_loop().create_future()
         if self.task.done():
@@ -185,9 +187,15 @@ class Round:
             self._questions.pop(key, None)
 
     async def notify(self, note: Note) -> None:
-        """Progress and logs go to whichever request is open now."""
-        if self._next is not None and not self._next.done():
-            await self._front.notify(note)
+        """Progress and logs go to whichever request is open now, under its own token."""
+        if self._next is None or self._next.done():
+            return
+        if isinstance(note.params, ProgressParams):
+            token = self._call.meta.progress_token
+            if token is UNSET:
+                return
+            note = Note(note.method, msgspec.structs.replace(note.params, progress_token=token))
+        await self._call.back.notify(note)
 
     def _free_key(self, wanted: str) -> str:
         """The name of a question; of two that are open at once, the second is numbered."""
@@ -225,11 +233,22 @@ class Round:
             waiting.set_result(task.result())
 
 
+def _is_same(handle: _Handle, call: Call) -> bool:
+    return handle.principal == call.caller.principal.name and handle.digest == _digest(call)
+
+
 def _digest(call: Call) -> bytes:
-    """What a request asks, without what may change when it is repeated."""
+    """What a request asks, without what may change when it is repeated.
+
+    Raises:
+        InvalidParams: a number in it is too large to be read.
+    """
     import hashlib  # Few servers ever ask: not at start.
 
-    members = msgspec.json.decode(call.raw)
+    try:
+        members = msgspec.json.decode(call.raw)
+    except msgspec.DecodeError as error:
+        raise InvalidParams(f"Invalid params for {call.method}: {readable(error)}") from None
     for name in _CHANGING:
         members.pop(name, None)
     asked = msgspec.json.encode([call.method, members], order="sorted")

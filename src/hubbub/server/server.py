@@ -27,6 +27,7 @@ from hubbub.server.audience import PROMPTS_CHANGED, RESOURCE_UPDATED, RESOURCES_
 from hubbub.server.completion import Completions, Suggest
 from hubbub.server.events import Events, ToolChange
 from hubbub.server.methods import METHODS, call_by_name
+from hubbub.server.pages import Places
 from hubbub.server.prompts import Prompt
 from hubbub.server.registry import ToolRegistry
 from hubbub.server.resources import ResourceFunction, ResourceProvider, Resources
@@ -71,6 +72,7 @@ class Server:
         self.tools = ToolRegistry(self.events)
         self.resources = Resources(lambda: self.audience.publish(Note(RESOURCES_CHANGED)))
         self.prompts: dict[str, Prompt] = {}
+        self.prompt_places = Places()
         self.completions = Completions()
         self.audience = Audience()
         self.threads = Threads()
@@ -118,6 +120,7 @@ class Server:
         def add(target: Callable[..., Any]) -> None:
             prompt = Prompt(target, **options)
             self.prompts[prompt.name] = prompt
+            self.prompt_places.add(prompt.name)
             self.audience.publish(Note(PROMPTS_CHANGED))
 
         return _decorate(function, add)
@@ -126,6 +129,7 @@ class Server:
         """Remove a prompt; whether there was one."""
         if self.prompts.pop(name, None) is None:
             return False
+        self.prompt_places.remove(name)
         self.audience.publish(Note(PROMPTS_CHANGED))
         return True
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import signal
 import socket
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -167,6 +166,11 @@ class HttpServer(uvicorn.Server):
         super().__init__(config)
         self._site = site
 
+    def stop(self) -> None:
+        """Stop soon; asked again, at once."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and only then say so: whoever reads it may connect or send a signal at once."""
         await super().startup(sockets)
@@ -226,8 +230,7 @@ def prepare(
 
 
 async def serve(server: HttpServer, listener: socket.socket) -> None:
-    """Serve until the process is told to stop; then drain within a bound."""
-    _stop_on_signals(server)
+    """Serve until somebody stops it; then drain within a bound."""
     await server._serve(sockets=[listener])
 
 
@@ -259,16 +262,3 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
         return asyncio.new_event_loop()
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
     return loop
-
-
-def _stop_on_signals(server: HttpServer) -> None:
-    def stop(*_: Any) -> None:
-        server.force_exit = server.should_exit
-        server.should_exit = True
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        try:
-            loop.add_signal_handler(number, stop)
-        except (NotImplementedError, RuntimeError):  # Windows, or not the main thread
-            return

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import os
 import select
-import signal
 import sys
 import threading
 from collections import deque
@@ -47,11 +46,12 @@ def _claim(stream: TextIO | None, descriptor: int, instead: int, null: int) -> i
     return claimed
 
 
-async def serve(connect: Connect, source: int, sink: int, *, limit: int = bounds.MESSAGE_BYTES) -> None:
-    """Serve one client until its input ends or the process is told to stop."""
+async def serve(
+    connect: Connect, source: int, sink: int, stopped: asyncio.Event, *, limit: int = bounds.MESSAGE_BYTES
+) -> None:
+    """Serve one client until its input ends or somebody sets `stopped`."""
     loop = asyncio.get_running_loop()
-    ended, stopped = asyncio.Event(), asyncio.Event()
-    _stop_on_signals(loop, stopped)
+    ended = asyncio.Event()
     outbox = await open_outbox(source, sink, stopped)
     framer = Framer(limit)
     duplex = connect(lambda message: outbox.put(_framed(message, framer)), outbox.drained)
@@ -74,14 +74,6 @@ async def serve(connect: Connect, source: int, sink: int, *, limit: int = bounds
 
 def _framed(message: bytes, framer: Framer) -> bytes:
     return encode_frame(message) if framer.framed else encode_line(message)
-
-
-def _stop_on_signals(loop: asyncio.AbstractEventLoop, stopped: asyncio.Event) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        try:
-            loop.add_signal_handler(number, stopped.set)
-        except (NotImplementedError, RuntimeError):  # Windows, or not the main thread
-            return
 
 
 class Inbox(asyncio.Protocol):

@@ -1,0 +1,218 @@
+"""Parameters of methods, and the forms that people fill in."""
+
+import dataclasses
+import enum
+from typing import Annotated, Any, Literal, TypedDict
+
+import msgspec
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET, Raw
+
+from hubbub.errors import DefinitionError, InvalidParams
+from hubbub.protocol.content import Audio, Image, Text
+from hubbub.protocol.forms import decode_form, form_schema
+from hubbub.protocol.model import NO_META, Meta
+from hubbub.protocol.params import CallToolParams, CompleteParams, InitializeParams, ListenParams, decode_params
+
+VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+
+
+def decoded(method: str, params: Any) -> tuple[Any, Meta]:
+    return decode_params(method, Raw(msgspec.json.encode(params)))
+
+
+def test_arguments_stay_raw_until_the_tool_is_known():
+    params, meta = decode_params("tools/call", Raw(b'{"name":"x","arguments":{"a": [1, 2]}}'))
+    assert isinstance(params, CallToolParams)
+    assert params.name == "x"
+    assert bytes(params.arguments) == b'{"a": [1, 2]}'
+    assert meta is NO_META
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "kind"),
+    [
+        ("initialize", {"protocolVersion": "x"}, InitializeParams),
+        ("tools/call", {"name": "x"}, CallToolParams),
+        ("subscriptions/listen", {}, ListenParams),
+        (
+            "completion/complete",
+            {"ref": {"type": "ref/prompt"}, "argument": {"name": "a", "value": ""}},
+            CompleteParams,
+        ),
+    ],
+)
+def test_what_may_be_missing_may_be_missing(method, params, kind):
+    assert isinstance(decoded(method, params)[0], kind)
+
+
+@pytest.mark.parametrize("method", ["initialize", "tools/call", "resources/read", "prompts/get", "logging/setLevel"])
+@pytest.mark.parametrize("raw", [b"{}", b"[]", b"[1]", b'{"name":1,"uri":1,"level":1,"protocolVersion":1}'])
+def test_a_wrong_parameter_comes_back_in_place_of_the_parameters(method, raw):
+    params, meta = decode_params(method, Raw(raw))
+    assert isinstance(params, InvalidParams)
+    assert params.message.startswith(f"Invalid params for {method}: ")
+    assert "$" not in params.message
+    assert meta is NO_META
+
+
+def test_wrong_parameters_still_tell_their_era():
+    meta = {VERSION_KEY: "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+    params, read = decoded("tools/call", {"_meta": meta})
+    assert isinstance(params, InvalidParams)
+    assert (read.version, read.capabilities) == ("2026-07-28", {})
+
+
+@pytest.mark.parametrize("broken", [{"progressToken": 1, "traceparent": 5}, {"io.modelcontextprotocol/clientInfo": 5}])
+def test_a_broken_meta_still_tells_its_era(broken):
+    params, read = decoded("tools/list", {"_meta": broken | {VERSION_KEY: "2026-07-28"}})
+    assert isinstance(params, InvalidParams)
+    assert read.version == "2026-07-28"
+    params, read = decoded("tools/list", {"_meta": broken})
+    assert isinstance(params, InvalidParams)
+    assert read.version is UNSET
+
+
+@pytest.mark.parametrize("meta", [5, None, [], "x", {VERSION_KEY: 5}])
+def test_a_meta_that_is_none_is_refused(meta):
+    params, read = decoded("tools/list", {"_meta": meta})
+    assert isinstance(params, InvalidParams)
+    assert read is NO_META
+
+
+def test_unknown_members_and_methods_are_no_matter_here():
+    params, meta = decoded("no/such", {"a": 1, "_meta": {"other": 1}})
+    assert not isinstance(params, InvalidParams)
+    assert meta == NO_META
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["name", "_meta", "uri", "cursor", VERSION_KEY, "x"]), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.sampled_from(["tools/call", "initialize", "tools/list", "x", "completion/complete"]), VALUES)
+def test_no_parameters_at_all_raise(method, value):
+    _, meta = decoded(method, value)
+    assert isinstance(meta, Meta)
+
+
+# -- forms -----------------------------------------------------------------------------
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    GREEN = "green"
+
+
+@dataclasses.dataclass
+class AsDataclass:
+    name: Annotated[str, msgspec.Meta(description="Your name")]
+    age: int = 3
+
+
+class AsStruct(msgspec.Struct):
+    name: Annotated[str, msgspec.Meta(description="Your name")]
+    age: int = 3
+
+
+class AsModel(pydantic.BaseModel):
+    name: str = pydantic.Field(description="Your name")
+    age: int = 3
+
+
+class AsTypedDict(TypedDict):
+    name: Annotated[str, msgspec.Meta(description="Your name")]
+    age: int
+
+
+@pytest.mark.parametrize("form", [AsDataclass, AsStruct, AsModel, AsTypedDict])
+def test_a_form_is_a_flat_schema(form):
+    schema = form_schema(form)
+    assert set(schema) <= {"type", "properties", "required"}
+    assert schema["type"] == "object"
+    assert schema["properties"]["name"]["type"] == "string"
+    assert schema["properties"]["name"]["description"] == "Your name"
+    assert schema["properties"]["age"]["type"] == "integer"
+    assert "name" in schema["required"]
+
+
+@pytest.mark.parametrize("form", [AsDataclass, AsStruct, AsModel, AsTypedDict])
+def test_a_filled_in_form_is_an_object_of_its_type(form):
+    filled = decode_form(b'{"name":"Ada","age":36}', form)
+    if form is AsTypedDict:
+        assert filled == {"name": "Ada", "age": 36}
+    else:
+        assert isinstance(filled, form)
+        assert (filled.name, filled.age) == ("Ada", 36)
+
+
+@pytest.mark.parametrize("form", [AsDataclass, AsStruct, AsModel, AsTypedDict])
+@pytest.mark.parametrize(
+    "content", [b"{}", b"null", b"[]", b"5", b'{"name":5,"age":1}', b'{"name":"x","age":"y"}', b"{"]
+)
+def test_a_form_filled_in_wrongly_is_refused(form, content):
+    with pytest.raises(InvalidParams, match="filled in"):
+        decode_form(content, form)
+
+
+def test_choices_are_listed_in_a_form():
+    @dataclasses.dataclass
+    class Choices:
+        colour: Colour
+        size: Literal["s", "m"] = "s"
+
+    properties = form_schema(Choices)["properties"]
+    assert properties["colour"]["enum"] in (["red", "green"], ["green", "red"])
+    assert properties["colour"]["type"] == properties["size"]["type"] == "string"
+    assert "$ref" not in properties["colour"]
+
+
+@dataclasses.dataclass
+class Nested:
+    inner: AsDataclass
+
+
+@dataclasses.dataclass
+class Listed:
+    names: list[str]
+
+
+@dataclasses.dataclass
+class Mapped:
+    names: dict[str, str]
+
+
+@pytest.mark.parametrize("form", [Nested, Listed, Mapped])
+def test_a_form_cannot_nest(form):
+    with pytest.raises(DefinitionError, match="must be text, a number"):
+        form_schema(form)
+
+
+@pytest.mark.parametrize("form", [int, list[int], str])
+def test_a_form_has_named_fields(form):
+    with pytest.raises(DefinitionError, match="named fields"):
+        form_schema(form)
+
+
+# -- content ---------------------------------------------------------------------------
+
+
+def test_bytes_become_base64_and_unset_fields_are_left_out():
+    assert msgspec.json.encode(Image(b"\x00\xff")) == b'{"type":"image","data":"AP8=","mimeType":"image/png"}'
+    assert msgspec.json.encode(Audio(b"", "audio/mp3")) == b'{"type":"audio","data":"","mimeType":"audio/mp3"}'
+    assert msgspec.json.encode(Text("x", meta={"a": 1})) == b'{"type":"text","text":"x","_meta":{"a":1}}'
+
+
+@pytest.mark.parametrize("kind", [Image, Audio])
+def test_a_mime_type_must_look_like_one(kind):
+    with pytest.raises(ValueError, match="MIME type"):
+        kind(b"", "png")

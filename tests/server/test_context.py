@@ -1,0 +1,341 @@
+"""What a handler can do for its call: progress, logs, waiting from a thread, who calls."""
+
+import asyncio
+import threading
+from dataclasses import dataclass
+from typing import Annotated
+
+import pytest
+from tests.server.conversation import DIALECTS, LEGACY, MODERN, PLAIN, conversing
+
+from hubbub.protocol.model import LOG_LEVELS
+from hubbub.server.asking import Ask
+from hubbub.server.context import Context
+from hubbub.server.server import Server
+
+PROGRESS = "notifications/progress"
+MESSAGE = "notifications/message"
+LEVEL_KEY = "io.modelcontextprotocol/logLevel"
+
+
+@dataclass
+class Name:
+    name: str
+
+
+def working_server() -> Server:
+    server = Server("working")
+    server.late = []
+
+    @server.tool
+    async def work(ctx: Context) -> str:
+        await ctx.progress(0.5, 2, "half")
+        await ctx.progress(1)
+        return "done"
+
+    @server.tool
+    def work_in_a_thread(ctx: Context) -> str:
+        ctx.wait(ctx.progress(1, 1, "from a thread"))
+        ctx.wait(ctx.warning("from a thread"))
+        return threading.current_thread().name
+
+    @server.tool
+    async def leaves_work_behind(ctx: Context) -> str:
+        async def later() -> None:
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            await ctx.progress(2)
+            await ctx.error("too late")
+
+        server.late.append(asyncio.ensure_future(later()))
+        await ctx.progress(1)
+        return "done"
+
+    @server.tool
+    async def logs(ctx: Context) -> str:
+        for level in LOG_LEVELS:
+            await ctx.log(level, {"level": level}, logger="tests")
+        return "done"
+
+    @server.tool
+    async def short_logs(ctx: Context) -> str:
+        await ctx.debug("d")
+        await ctx.info("i")
+        await ctx.warning("w")
+        await ctx.error("e")
+        return "done"
+
+    @server.tool
+    async def who(ctx: Context) -> dict[str, str | None]:
+        caller = ctx.caller
+        return {
+            "name": caller.info.name if caller.info else None,
+            "version": caller.revision.version,
+            "principal": caller.principal.name,
+            "lifespan": ctx.lifespan,
+        }
+
+    return server
+
+
+# -- progress --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("token", ["a", 7, 0, "", -3])
+async def test_progress_is_reported_under_the_token_of_the_request_and_before_its_answer(dialect, token):
+    async with conversing(working_server(), dialect) as client:
+        identifier = client.begin("tools/call", {"name": "work"}, meta={"progressToken": token})
+        first, second, answer = [await client.next() for _ in range(3)]
+    assert first["method"] == second["method"] == PROGRESS
+    expected = {"progressToken": token, "progress": 0.5, "total": 2, "message": "half"}
+    if dialect == "2024-11-05":
+        del expected["message"]
+    assert first["params"] == expected
+    assert second["params"] == {"progressToken": token, "progress": 1}
+    assert answer["id"] == identifier
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("meta", [{}, {"progressToken": None}, {"progressToken": {}}, {"progressToken": True}])
+async def test_without_a_token_there_is_no_progress(dialect, meta):
+    async with conversing(working_server(), dialect) as client:
+        assert (await client.call("work", meta=meta))["content"][0]["text"] == "done"
+        assert client.heard == []
+
+
+@pytest.mark.parametrize("dialect", [PLAIN, "2025-11-25", MODERN])
+async def test_nothing_is_reported_after_the_answer(dialect):
+    server = working_server()
+    async with conversing(server, dialect) as client:
+        meta = {"progressToken": 1} | ({LEVEL_KEY: "debug"} if dialect == MODERN else {})
+        await client.call("leaves_work_behind", meta=meta)
+        await asyncio.gather(*server.late)
+        await client.settle()
+        assert [note["progress"] for note in client.notes(PROGRESS)] == [1]
+        assert client.notes(MESSAGE) == []
+
+
+# -- threads -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dialect", LEGACY)
+async def test_a_synchronous_tool_runs_in_a_thread_and_reports_from_there(dialect):
+    async with conversing(working_server(), dialect) as client:
+        result = await client.call("work_in_a_thread", meta={"progressToken": 1})
+        assert result["content"][0]["text"].startswith("hubbub-tool")
+        assert [note["progress"] for note in client.notes(PROGRESS)] == [1]
+        assert [note["data"] for note in client.notes(MESSAGE)] == ["from a thread"]
+
+
+async def test_synchronous_tools_block_nobody():
+    server, barrier = Server("s"), threading.Barrier(4, timeout=10)
+
+    @server.tool
+    def meet() -> str:
+        return str(barrier.wait() >= 0)
+
+    async with conversing(server) as client:
+        ids = [client.begin("meet") for _ in range(4)]
+        assert {(await client.answer_to(identifier))["result"] for identifier in ids} == {"True"}
+    server.threads.close()
+
+
+@pytest.mark.parametrize("dialect", ["2025-11-25", MODERN])
+async def test_a_synchronous_tool_that_waits_ends_with_its_call(dialect):
+    server = Server("s")
+    ended, told = threading.Event(), []
+
+    @server.tool
+    def asks(ctx: Context) -> str:
+        try:
+            ctx.wait(ctx.elicit("Name?", Name))
+        except Exception as error:
+            told.append(type(error).__name__)
+            raise
+        finally:
+            ended.set()
+        return "never"
+
+    async with conversing(server, dialect) as client:
+        if dialect == MODERN:
+            assert (await client.call("asks"))["resultType"] == "input_required"
+            await server.rounds.close()
+        else:
+            client.begin("tools/call", {"name": "asks"}, id="c")
+            assert (await client.next())["method"] == "elicitation/create"
+            client.tell("notifications/cancelled", {"requestId": "c"})
+        assert await asyncio.to_thread(ended.wait, 10)
+    assert told == ["ConnectionClosed"]
+
+
+async def test_a_synchronous_tool_notices_at_its_next_report_that_it_was_cancelled():
+    server = Server("s")
+    started, cancelled, ended = threading.Event(), threading.Event(), threading.Event()
+
+    @server.tool
+    def works(ctx: Context) -> str:
+        started.set()
+        cancelled.wait(10)
+        try:
+            ctx.wait(ctx.progress(1))
+        finally:
+            ended.set()
+        return "never"
+
+    async with conversing(server) as client:
+        client.begin("tools/call", {"name": "works"}, id="c", meta={"progressToken": 1})
+        assert await asyncio.to_thread(started.wait, 10)
+        client.tell("notifications/cancelled", {"requestId": "c"})
+        await client.settle()
+        cancelled.set()
+        assert await asyncio.to_thread(ended.wait, 10)
+        await client.settle()
+        assert client.heard == []
+
+
+# -- logs --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", LEGACY)
+@pytest.mark.parametrize("level", [None, *LOG_LEVELS])
+async def test_a_session_hears_messages_of_its_level_and_above(version, level):
+    async with conversing(working_server(), version) as client:
+        if level is not None:
+            assert await client.result("logging/setLevel", {"level": level}) == {}
+        await client.call("logs")
+        lowest = LOG_LEVELS.index(level or "info")
+        assert client.notes(MESSAGE) == [
+            {"level": name, "data": {"level": name}, "logger": "tests"} for name in LOG_LEVELS[lowest:]
+        ]
+
+
+@pytest.mark.parametrize("level", [None, *LOG_LEVELS])
+async def test_a_modern_request_names_its_own_level(level):
+    async with conversing(working_server(), MODERN) as client:
+        await client.call("logs", meta={} if level is None else {LEVEL_KEY: level})
+        heard = [note["level"] for note in client.notes(MESSAGE)]
+        assert heard == ([] if level is None else list(LOG_LEVELS[LOG_LEVELS.index(level) :]))
+        client.heard.clear()
+        await client.call("logs")
+        assert client.heard == []
+
+
+async def test_a_plain_caller_hears_no_messages():
+    async with conversing(working_server(), PLAIN) as client:
+        await client.call("logs")
+        assert client.heard == []
+
+
+async def test_there_is_a_short_form_for_the_usual_levels():
+    async with conversing(working_server(), "2025-11-25") as client:
+        await client.result("logging/setLevel", {"level": "debug"})
+        await client.call("short_logs")
+        heard = [(note["level"], note["data"]) for note in client.notes(MESSAGE)]
+    assert heard == [("debug", "d"), ("info", "i"), ("warning", "w"), ("error", "e")]
+
+
+async def test_the_level_of_one_session_is_not_that_of_another():
+    server = working_server()
+    async with conversing(server, "2025-11-25") as quiet, conversing(server, "2025-11-25") as other:
+        await quiet.result("logging/setLevel", {"level": "emergency"})
+        await quiet.call("short_logs")
+        await other.call("short_logs")
+        assert len(quiet.heard) == 0
+        assert len(other.heard) == 3
+
+
+# -- the caller --------------------------------------------------------------------
+
+
+async def test_a_handler_sees_who_calls_and_what_the_lifespan_yielded():
+    server = working_server()
+    async with conversing(server, "2025-06-18") as client:
+        result = (await client.call("who"))["structuredContent"]
+        assert result == {"name": "test", "version": "2025-06-18", "principal": "anonymous", "lifespan": None}
+    async with conversing(server, MODERN) as client:
+        info = {"io.modelcontextprotocol/clientInfo": {"name": "modern", "version": "2"}}
+        assert (await client.call("who", meta=info))["structuredContent"]["name"] == "modern"
+        assert (await client.call("who"))["structuredContent"]["name"] is None
+
+
+async def test_the_lifespan_is_open_while_the_server_runs():
+    from contextlib import asynccontextmanager
+
+    events = []
+
+    @asynccontextmanager
+    async def lifespan(server):
+        events.append("open")
+        yield "the state"
+        events.append("closed")
+
+    server = Server("s", lifespan=lifespan)
+
+    @server.tool
+    async def state(ctx: Context) -> str:
+        return ctx.lifespan
+
+    async with server.running(), conversing(server) as client:
+        assert await client.result("state") == "the state"
+        assert events == ["open"]
+    assert events == ["open", "closed"]
+
+
+# -- pages to open -----------------------------------------------------------------
+
+
+def url_server() -> Server:
+    server = Server("s")
+
+    @server.tool
+    async def sign_in(ctx: Context) -> str:
+        return (await ctx.elicit_url("Sign in", "https://example.com/login", key="page")).action
+
+    @server.tool
+    async def form(ctx: Context) -> str:
+        return (await ctx.elicit("Name?", Name, key="who")).action
+
+    @server.tool
+    async def declared_form(who: Annotated[Name, Ask("Name?")]) -> str:
+        return who.name
+
+    return server
+
+
+async def test_a_page_is_opened_by_clients_that_can():
+    async with conversing(url_server(), "2025-11-25") as client:
+        client.reply_with = lambda message: {"result": {"action": "accept"}}
+        for _ in range(2):
+            assert (await client.call("sign_in"))["content"][0]["text"] == "accept"
+        first, second = (message["params"] for message in client.heard)
+        assert first.pop("elicitationId") != second.pop("elicitationId")
+        assert first == {"mode": "url", "message": "Sign in", "url": "https://example.com/login"}
+    async with conversing(url_server(), MODERN) as client:
+        question = (await client.call("sign_in"))["inputRequests"]["page"]["params"]
+        assert question == {"mode": "url", "message": "Sign in", "url": "https://example.com/login"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "declared", "required"),
+    [
+        ("sign_in", {}, {"url": {}}),
+        ("sign_in", {"form": {}}, {"url": {}}),
+        ("form", {"url": {}}, {"form": {}}),
+        ("declared_form", {"url": {}}, {"form": {}}),
+    ],
+)
+async def test_a_mode_that_a_client_lacks_is_not_used(tool, declared, required):
+    async with conversing(url_server(), MODERN, {"elicitation": declared}) as client:
+        error = await client.error("tools/call", {"name": tool})
+        assert error["code"] == -32021
+        assert error["data"] == {"requiredCapabilities": {"elicitation": required}}
+    async with conversing(url_server(), "2025-11-25", {"elicitation": declared}) as client:
+        assert (await client.call(tool))["isError"] is True
+
+
+@pytest.mark.parametrize("declared", [{}, {"form": {}}, {"form": {}, "url": {}}])
+async def test_a_form_needs_no_mode_to_be_declared(declared):
+    async with conversing(url_server(), MODERN, {"elicitation": declared}) as client:
+        for tool in ("form", "declared_form"):
+            assert (await client.call(tool))["resultType"] == "input_required"

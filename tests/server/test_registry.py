@@ -1,0 +1,273 @@
+"""Contract 001's registry and events, and how changes reach clients."""
+
+import time
+
+import pytest
+from tests.server.conversation import DIALECTS, MODERN, PLAIN, SUBSCRIPTION_KEY, conversing
+
+from hubbub import bounds
+from hubbub.errors import DefinitionError
+from hubbub.server.events import Events, ToolChange
+from hubbub.server.registry import ToolRegistry
+from hubbub.server.server import Server
+from hubbub.server.tools import Tool
+from hubbub.server.views import View
+
+CHANGED = "notifications/tools/list_changed"
+
+
+async def calculator(a: int) -> int:
+    """Calculates."""
+    return a
+
+
+def tool(name="calculator", **options) -> Tool:
+    return Tool(calculator, name=name, **options)
+
+
+class Recorded:
+    """A registry and every change it told of."""
+
+    def __init__(self) -> None:
+        self.events = Events()
+        self.changes: list[ToolChange] = []
+        self.events.on("toolChange", self.changes.append)
+        self.registry = ToolRegistry(self.events)
+
+    def told(self) -> list[tuple[str, str]]:
+        return [(change.type, change.tool_name) for change in self.changes]
+
+
+def test_a_new_tool_is_added_and_a_known_name_updated_in_its_place():
+    recorded = Recorded()
+    registry = recorded.registry
+    first, second, replacement = tool("a"), tool("b"), tool("a", description="new")
+    for each in (first, second, replacement):
+        registry.register(each)
+    assert recorded.told() == [("tool_added", "a"), ("tool_added", "b"), ("tool_updated", "a")]
+    assert registry.names() == ["a", "b"]
+    assert registry.all() == [replacement, second]
+    assert registry.get("a") is replacement
+
+
+def test_the_registry_answers_what_it_holds():
+    registry = Recorded().registry
+    assert (registry.size(), registry.names(), registry.all()) == (0, [], [])
+    assert registry.get("calculator") is None
+    assert not registry.has("calculator")
+    registry.register(tool())
+    assert (registry.size(), registry.names()) == (1, ["calculator"])
+    assert registry.has("calculator")
+    assert "calculator" in registry
+    assert len(registry) == len(list(registry)) == 1
+
+
+def test_unregister_says_whether_there_was_one():
+    recorded = Recorded()
+    recorded.registry.register(tool())
+    assert recorded.registry.unregister("calculator") is True
+    assert recorded.registry.unregister("calculator") is False
+    assert recorded.told() == [("tool_added", "calculator"), ("tool_removed", "calculator")]
+
+
+def test_clear_tells_of_each_tool_once():
+    recorded = Recorded()
+    for name in ("a", "b", "c"):
+        recorded.registry.register(tool(name))
+    recorded.changes.clear()
+    recorded.registry.clear(reason="shutting down")
+    assert recorded.told() == [("tool_removed", "a"), ("tool_removed", "b"), ("tool_removed", "c")]
+    assert {change.metadata.reason for change in recorded.changes} == {"shutting down"}
+    assert recorded.registry.size() == 0
+    recorded.registry.clear()
+    assert len(recorded.changes) == 3
+
+
+def test_a_change_carries_when_what_and_why():
+    recorded = Recorded()
+    before = int(time.time() * 1000)
+    recorded.registry.register(tool(), reason="because")
+    (change,) = recorded.changes
+    assert before <= change.timestamp <= int(time.time() * 1000)
+    assert change.metadata.description == "Calculates."
+    assert change.metadata.input_schema == tool().input_schema
+    assert change.metadata.reason == "because"
+
+
+def test_the_registry_is_bounded(monkeypatch):
+    monkeypatch.setattr(bounds, "TOOLS", 2)
+    registry = Recorded().registry
+    registry.register(tool("a"))
+    registry.register(tool("b"))
+    registry.register(tool("a"))
+    with pytest.raises(DefinitionError, match="one too many"):
+        registry.register(tool("c"))
+
+
+# -- events --------------------------------------------------------------------
+
+
+CHANGE = ToolChange("tool_added", "x", 1)
+
+
+def test_listeners_are_called_in_order_until_they_leave():
+    events, heard = Events(), []
+
+    def first(change):
+        heard.append(("first", change))
+
+    def second(change):
+        heard.append(("second", change))
+
+    assert events.on("toolChange", first).on("toolChange", second) is events
+    assert events.emit("toolChange", CHANGE) is True
+    assert events.off("toolChange", first) is events
+    events.emit("toolChange", CHANGE)
+    assert heard == [("first", CHANGE), ("second", CHANGE), ("second", CHANGE)]
+
+
+def test_an_event_without_listeners_says_so():
+    events = Events()
+    assert events.emit("toolChange", CHANGE) is False
+    assert events.off("toolChange", print) is events
+
+
+def test_a_listener_that_raises_stops_neither_the_others_nor_the_change(caplog):
+    recorded = Recorded()
+
+    def broken(change):
+        raise RuntimeError("broken listener")
+
+    heard = []
+    recorded.events.on("toolChange", broken)
+    recorded.events.on("toolChange", heard.append)
+    recorded.registry.register(tool())
+    assert recorded.registry.has("calculator")
+    assert len(heard) == 1
+    assert "broken listener" in caplog.text
+
+
+def test_a_listener_may_leave_or_join_while_it_is_told():
+    events, heard = Events(), []
+
+    def once(change):
+        heard.append(change)
+        events.off("toolChange", once)
+        events.on("toolChange", heard.append)
+
+    events.on("toolChange", once)
+    events.emit("toolChange", CHANGE)
+    assert len(heard) == 1
+    events.emit("toolChange", CHANGE)
+    assert len(heard) == 2
+
+
+def test_there_are_no_other_events():
+    for use in (lambda events: events.on("other", print), lambda events: events.emit("other", CHANGE)):
+        with pytest.raises(ValueError, match="toolChange"):
+            use(Events())
+
+
+# -- clients -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dialect", [dialect for dialect in DIALECTS if dialect != MODERN])
+async def test_every_session_hears_of_every_change(dialect):
+    server = Server("s")
+    async with conversing(server, dialect) as client, conversing(server, dialect) as other:
+        server.tool(calculator)
+        server.tool(calculator)
+        server.tools.unregister("calculator")
+        for each in (client, other):
+            await each.settle()
+            notes = each.notes(CHANGED)
+            assert [(note["type"], note["toolName"]) for note in notes] == [
+                ("tool_added", "calculator"),
+                ("tool_updated", "calculator"),
+                ("tool_removed", "calculator"),
+            ]
+            assert all(set(note) == {"type", "toolName", "timestamp"} for note in notes)
+            assert all(isinstance(note["timestamp"], int) for note in notes)
+
+
+async def test_a_change_looks_as_in_the_contract():
+    server = Server("s")
+    async with conversing(server) as client:
+        server.tool(calculator)
+        note = await client.next()
+    assert list(note) == ["jsonrpc", "method", "params"]
+    assert note["method"] == CHANGED
+    assert list(note["params"]) == ["type", "toolName", "timestamp"]
+
+
+async def test_a_tool_registered_at_run_time_can_be_called_at_once():
+    server = Server("s")
+    async with conversing(server, "2025-11-25") as client:
+        assert (await client.result("tools/list"))["tools"] == []
+        server.tool(calculator)
+        assert [entry["name"] for entry in (await client.result("tools/list"))["tools"]] == ["calculator"]
+        assert (await client.call("calculator", {"a": 3}))["structuredContent"] == {"result": 3}
+        server.tools.unregister("calculator")
+        assert (await client.error("tools/call", {"name": "calculator"}))["code"] == -32602
+
+
+async def test_a_modern_client_hears_only_what_it_listens_to():
+    server = Server("s")
+    async with conversing(server, MODERN) as client:
+        await client.settle()
+        server.tool(calculator)
+        await client.settle()
+        assert client.heard == []
+        client.begin("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id=9)
+        await client.settle()
+        server.tool(calculator)
+        await client.settle()
+        (note,) = client.notes(CHANGED)
+        assert note.pop("timestamp") > 0
+        assert note == {"type": "tool_updated", "toolName": "calculator", "_meta": {SUBSCRIPTION_KEY: 9}}
+
+
+# -- profiles ------------------------------------------------------------------
+
+
+def profiled(**options) -> Server:
+    server = Server("s", profiles={"core": View(("a*",)), "full": View(), "safe": View(read_only=True)}, **options)
+    for name in ("alpha", "another", "beta"):
+        server.tools.register(tool(name))
+    return server
+
+
+async def listed(server: Server) -> list[str]:
+    async with conversing(server, PLAIN) as client:
+        return [entry["name"] for entry in (await client.result("tools/list"))["tools"]]
+
+
+async def test_the_list_shows_the_active_profile():
+    assert await listed(profiled()) == ["alpha", "another", "beta"]
+    assert await listed(profiled(profile="core")) == ["alpha", "another"]
+    assert await listed(profiled(profile="safe")) == []
+
+
+async def test_changing_the_profile_tells_clients():
+    server = profiled()
+    async with conversing(server) as client:
+        server.use_profile("core")
+        assert (await client.next())["method"] == CHANGED
+    assert await listed(server) == ["alpha", "another"]
+
+
+def test_an_unknown_profile_is_refused_with_those_known():
+    with pytest.raises(DefinitionError, match="core, full, safe"):
+        profiled(profile="nope")
+
+
+def test_a_view_matches_names_exactly_as_written():
+    view = View(("aw.*", "Exact"), exclude=("aw.secret*",))
+    shown = [name for name in ("aw.get", "aw.secret_1", "awXget", "Exact", "exact") if view.shows(tool(name))]
+    assert shown == ["aw.get", "Exact"]
+
+
+async def test_available_tools_are_those_of_the_profile():
+    async with conversing(profiled(profile="core")) as client:
+        error = await client.error("tools/call", {"name": "x"})
+    assert error["data"]["availableTools"] == ["alpha", "another"]

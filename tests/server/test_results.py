@@ -1,0 +1,316 @@
+"""What a tool returns, as each dialect shows it: content, structured content, schemas."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import jsonschema_rs
+import msgspec
+import pydantic
+import pytest
+from tests.server.conversation import DIALECTS, LEGACY, MODERN, PLAIN, conversing
+
+from hubbub.protocol.content import Audio, EmbeddedResource, Image, ResourceContents, ResourceLink, Text
+from hubbub.protocol.wire import Icon, ToolAnnotations, ToolReply
+from hubbub.server.server import Server
+from hubbub.server.tools import Tool
+
+STRUCTURED = {PLAIN: "none", "2024-11-05": "none", "2025-03-26": "none", "2025-06-18": "object", "2025-11-25": "object",
+              MODERN: "any"}  # fmt: skip
+
+
+@dataclass
+class Point:
+    x: int
+    y: int = 0
+
+
+class Model(pydantic.BaseModel):
+    x: int
+
+
+class Record(msgspec.Struct):
+    x: int
+
+
+class Typed(TypedDict):
+    x: int
+
+
+async def an_int() -> int:
+    return 3
+
+
+async def a_bool() -> bool:
+    return False
+
+
+async def a_list() -> list[int]:
+    return [1, 2]
+
+
+async def an_empty_list() -> list[str]:
+    return []
+
+
+async def a_dict() -> dict[str, int]:
+    return {"x": 1}
+
+
+async def an_unannotated_dict():
+    return {"x": 1}
+
+
+async def a_dataclass() -> Point:
+    return Point(1)
+
+
+async def a_model() -> Model:
+    return Model(x=1)
+
+
+async def a_struct() -> Record:
+    return Record(1)
+
+
+async def a_typed_dict() -> Typed:
+    return {"x": 1}
+
+
+async def points() -> list[Point]:
+    return [Point(1), Point(2)]
+
+
+async def something() -> Point | None:
+    return Point(1)
+
+
+async def nothing_of_something() -> Point | None:
+    return None
+
+
+async def a_point_or_a_number() -> Point | int:
+    return Point(1)
+
+
+async def anything() -> Any:
+    return [1, {"a": None}]
+
+
+async def a_list_of_anything() -> list[Any]:
+    return [1, "two"]
+
+
+# function -> the value that it returns as JSON, and whether every value of its type is an object
+DATA = {
+    an_int: (3, False),
+    a_bool: (False, False),
+    a_list: ([1, 2], False),
+    an_empty_list: ([], False),
+    a_dict: ({"x": 1}, True),
+    an_unannotated_dict: ({"x": 1}, True),
+    a_dataclass: ({"x": 1, "y": 0}, True),
+    a_model: ({"x": 1}, True),
+    a_struct: ({"x": 1}, True),
+    a_typed_dict: ({"x": 1}, True),
+    points: ([{"x": 1, "y": 0}, {"x": 2, "y": 0}], False),
+    something: ({"x": 1, "y": 0}, False),
+    nothing_of_something: (None, False),
+    a_point_or_a_number: ({"x": 1, "y": 0}, False),
+    anything: ([1, {"a": None}], False),
+    a_list_of_anything: ([1, "two"], False),
+}
+
+
+def server_of(*functions, **options) -> Server:
+    server = Server("results")
+    for function in functions:
+        server.tool(**options)(function)
+    return server
+
+
+async def listed(client) -> dict[str, Any]:
+    (entry,) = (await client.result("tools/list"))["tools"]
+    return entry
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("function", DATA, ids=lambda function: function.__name__)
+async def test_data_is_text_and_structured_content_where_the_revision_has_it(function, dialect):
+    value, is_object = DATA[function]
+    async with conversing(server_of(function), dialect) as client:
+        result = await client.call(function.__name__)
+        entry = await listed(client)
+    indent = 2 if dialect == PLAIN else None
+    separators = None if dialect == PLAIN else (",", ":")
+    assert result["content"] == [{"type": "text", "text": json.dumps(value, indent=indent, separators=separators)}]
+    mode = STRUCTURED[dialect]
+    if mode == "none":
+        assert "structuredContent" not in result
+        assert "outputSchema" not in entry
+    else:
+        assert result["structuredContent"] == (value if is_object or mode == "any" else {"result": value})
+    if "outputSchema" in entry:
+        jsonschema_rs.Draft202012Validator(entry["outputSchema"]).validate(result["structuredContent"])
+        assert mode == "any" or entry["outputSchema"]["type"] == "object"
+    else:
+        assert mode == "none" or function in (an_unannotated_dict, anything, a_list_of_anything)
+
+
+@pytest.mark.parametrize("function", DATA, ids=lambda function: function.__name__)
+async def test_a_tool_called_as_a_method_gives_its_bare_value(function):
+    async with conversing(server_of(function)) as client:
+        assert await client.result(function.__name__) == DATA[function][0]
+
+
+async def some_text() -> str:
+    return '{"not": "data"}'
+
+
+async def no_value() -> None:
+    return None
+
+
+async def a_picture() -> Image:
+    return Image(b"png")
+
+
+async def mixed() -> list[str | Image | Text]:
+    return ["caption", Image(b"png"), Text("end")]
+
+
+async def loosely_mixed() -> list[Any]:
+    return ["caption", Image(b"png"), Text("end")]
+
+
+async def own_reply() -> ToolReply:
+    return ToolReply(content=[Text("words")], structured_content={"x": 1})
+
+
+PICTURE = {"type": "image", "data": "cG5n", "mimeType": "image/png"}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_content_is_shown_as_it_is(dialect):
+    tools = (some_text, no_value, a_picture, mixed, loosely_mixed, own_reply)
+    async with conversing(server_of(*tools), dialect) as client:
+        assert (await client.call("some_text"))["content"] == [{"type": "text", "text": '{"not": "data"}'}]
+        assert (await client.call("no_value"))["content"] == []
+        assert (await client.call("a_picture"))["content"] == [PICTURE]
+        for tool in ("mixed", "loosely_mixed"):
+            assert (await client.call(tool))["content"] == [
+                {"type": "text", "text": "caption"},
+                PICTURE,
+                {"type": "text", "text": "end"},
+            ]
+        for tool in ("some_text", "no_value", "a_picture", "mixed", "loosely_mixed"):
+            assert "structuredContent" not in await client.call(tool)
+        own = await client.call("own_reply")
+        assert own["content"] == [{"type": "text", "text": "words"}]
+        assert ("structuredContent" in own) == (STRUCTURED[dialect] != "none")
+        assert all("outputSchema" not in entry for entry in (await client.result("tools/list"))["tools"])
+
+
+async def test_plain_results_hold_nothing_but_content():
+    async with conversing(server_of(some_text, no_value, a_picture, mixed, own_reply, *DATA)) as client:
+        for tool in (await client.result("tools/list"))["tools"]:
+            assert list(await client.call(tool["name"])) == ["content"]
+
+
+async def newer_content() -> list[Any]:
+    return [
+        Audio(b"wav"),
+        ResourceLink("file:///a", "A"),
+        EmbeddedResource(ResourceContents("file:///b", text="b")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "kinds"),
+    [
+        ("2024-11-05", ["resource", "text", "resource"]),
+        ("2025-03-26", ["audio", "text", "resource"]),
+        ("2025-06-18", ["audio", "resource_link", "resource"]),
+        ("2025-11-25", ["audio", "resource_link", "resource"]),
+        (MODERN, ["audio", "resource_link", "resource"]),
+    ],
+)
+async def test_content_that_came_later_is_said_in_older_words(dialect, kinds):
+    async with conversing(server_of(newer_content), dialect) as client:
+        content = (await client.call("newer_content"))["content"]
+    assert [item["type"] for item in content] == kinds
+    if kinds[1] == "text":
+        assert content[1]["text"] == "A: file:///a"
+    if kinds[0] == "resource":
+        assert content[0]["resource"]["blob"] == "d2F2"
+
+
+KEPT = ToolReply(structured_content={"x": 1})
+
+
+async def kept() -> ToolReply:
+    return KEPT
+
+
+@pytest.mark.parametrize("first", DIALECTS)
+@pytest.mark.parametrize("second", DIALECTS)
+async def test_a_reply_that_a_tool_keeps_is_not_changed_by_who_saw_it_first(first, second):
+    server = server_of(kept)
+    async with conversing(server, second) as client:
+        expected = await client.call("kept")
+    async with conversing(server, first) as client:
+        await client.call("kept")
+    async with conversing(server, second) as client:
+        assert await client.call("kept") == expected
+    assert ToolReply(structured_content={"x": 1}) == KEPT
+
+
+@pytest.mark.parametrize("schema", [{"type": "array", "items": {"type": "integer"}}, {"type": "integer"}, {}])
+@pytest.mark.parametrize("dialect", ["2025-06-18", "2025-11-25", MODERN])
+async def test_an_output_schema_given_as_data_fits_its_results(schema, dialect):
+    async def given():
+        return 5 if schema.get("type") == "integer" else [5]
+
+    async with conversing(server_of(given, output_schema=schema), dialect) as client:
+        entry, result = await listed(client), await client.call("given")
+    jsonschema_rs.Draft202012Validator(entry["outputSchema"]).validate(result["structuredContent"])
+    if dialect in LEGACY:
+        assert entry["outputSchema"]["type"] == "object"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_an_entry_has_the_fields_of_its_revision(dialect):
+    server = server_of(
+        a_dict,
+        title="Title",
+        annotations=ToolAnnotations(read_only_hint=True),
+        icons=[Icon("https://example.com/icon.png")],
+        meta={"k": 1},
+    )
+    async with conversing(server, dialect) as client:
+        fields = set(await listed(client)) - {"name", "inputSchema"}
+    assert (
+        fields
+        == {
+            PLAIN: set(),
+            "2024-11-05": set(),
+            "2025-03-26": {"annotations"},
+            "2025-06-18": {"annotations", "title", "_meta", "outputSchema"},
+            "2025-11-25": {"annotations", "title", "_meta", "outputSchema", "icons"},
+            MODERN: {"annotations", "title", "_meta", "outputSchema", "icons"},
+        }[dialect]
+    )
+
+
+async def test_a_schema_given_as_data_is_listed_and_checked():
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 3}}, "required": ["n"]}
+
+    async def check(**arguments: Any) -> dict[str, Any]:
+        return arguments
+
+    server = Server("s")
+    server.tools.register(Tool(check, input_schema=schema))
+    async with conversing(server) as client:
+        assert (await listed(client))["inputSchema"] == schema
+        assert await client.result("check", {"n": 4}) == {"n": 4}
+        assert (await client.error("check", {"n": 2}))["code"] == -32003

@@ -1,0 +1,269 @@
+"""Hearing of changes: subscriptions of sessions, and listens of the stateless era."""
+
+import asyncio
+
+import pytest
+from tests.server.conversation import LEGACY, MODERN, PLAIN, SUBSCRIPTION_KEY, Conversation, conversing
+
+from hubbub import bounds
+from hubbub.app import connector
+from hubbub.server.resources import ProvidedResource, ResourceDetails
+from hubbub.server.server import Server
+from hubbub.transports.memory import MemoryLink
+
+UPDATED = "notifications/resources/updated"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+
+
+class Shelf:
+    """A provider of one book."""
+
+    def list_resources(self):
+        return [ResourceDetails("book:1", "One")]
+
+    async def get_resource(self, uri):
+        return ProvidedResource(uri, "One", content="text") if uri == "book:1" else None
+
+
+async def nothing() -> None:
+    """Does nothing."""
+
+
+def watched_server() -> Server:
+    server = Server("watched")
+
+    @server.resource("file:///a")
+    async def a() -> str:
+        return "a"
+
+    @server.resource("log:///{name}")
+    async def log(name: str) -> str:
+        return name
+
+    server.add_resources(Shelf())
+    return server
+
+
+# -- sessions ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dialect", [PLAIN, *LEGACY])
+@pytest.mark.parametrize("uri", ["file:///a", "log:///today", "book:1"])
+async def test_a_subscriber_hears_of_its_resource_until_it_unsubscribes(dialect, uri):
+    server = watched_server()
+    async with conversing(server, dialect) as client, conversing(server, dialect) as other:
+        server.resource_updated(uri)
+        assert await client.result("resources/subscribe", {"uri": uri}) == {}
+        assert await client.result("resources/subscribe", {"uri": uri}) == {}
+        server.resource_updated(uri)
+        server.resource_updated("file:///other")
+        assert await client.result("resources/unsubscribe", {"uri": uri}) == {}
+        server.resource_updated(uri)
+        assert await client.result("resources/unsubscribe", {"uri": uri}) == {}
+        await other.settle()
+        assert client.heard == [{"jsonrpc": "2.0", "method": UPDATED, "params": {"uri": uri}}]
+        assert other.heard == []
+
+
+@pytest.mark.parametrize(("dialect", "code"), [(PLAIN, -32001), ("2025-11-25", -32002)])
+async def test_what_does_not_exist_cannot_be_watched(dialect, code):
+    async with conversing(watched_server(), dialect) as client:
+        assert (await client.error("resources/subscribe", {"uri": "no:such"}))["code"] == code
+
+
+async def test_a_client_watches_a_bounded_number(monkeypatch):
+    monkeypatch.setattr(bounds, "SUBSCRIPTIONS", 2)
+    async with conversing(watched_server(), "2025-11-25") as client:
+        for name in ("a", "b", "a"):
+            await client.result("resources/subscribe", {"uri": f"log:///{name}"})
+        error = await client.error("resources/subscribe", {"uri": "log:///c"})
+        assert error["data"] == {"reason": "overloaded", "limit": 2}
+
+
+@pytest.mark.parametrize("dialect", [PLAIN, *LEGACY])
+async def test_sessions_hear_when_lists_change(dialect):
+    server = watched_server()
+    async with conversing(server, dialect) as client:
+        server.prompt(nothing)
+        server.remove_prompt("nothing")
+        assert server.remove_prompt("nothing") is False
+        server.resource("file:///b")(nothing)
+        server.resources.remove("file:///b")
+        assert server.resources.remove("file:///b") is False
+        await client.settle()
+        assert [message["method"] for message in client.heard] == (
+            ["notifications/prompts/list_changed"] * 2 + ["notifications/resources/list_changed"] * 2
+        )
+
+
+async def test_a_client_that_left_is_told_nothing():
+    server = watched_server()
+    async with conversing(server, "2025-11-25") as client:
+        await client.result("resources/subscribe", {"uri": "file:///a"})
+    server.resource_updated("file:///a")
+    assert client.link.waiting() == 0
+    assert len(server.audience) == 0
+
+
+# -- listens -------------------------------------------------------------------------
+
+
+async def open_listen(client: Conversation, identifier, **wanted):
+    client.begin("subscriptions/listen", {"notifications": wanted}, id=identifier)
+    acknowledged = await client.next()
+    assert acknowledged["method"] == ACKNOWLEDGED
+    assert acknowledged["params"]["_meta"] == {SUBSCRIPTION_KEY: identifier}
+    return acknowledged["params"]["notifications"]
+
+
+def change_everything(server: Server) -> None:
+    server.tool(nothing)
+    server.prompt(nothing)
+    server.resource("file:///new")(nothing)
+    server.resource_updated("file:///a")
+    server.resource_updated("file:///b")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "methods"),
+    [
+        ({}, []),
+        ({"toolsListChanged": True}, ["notifications/tools/list_changed"]),
+        ({"promptsListChanged": True}, ["notifications/prompts/list_changed"]),
+        ({"resourcesListChanged": True}, ["notifications/resources/list_changed"]),
+        ({"resourceSubscriptions": ["file:///b", "file:///c"]}, [UPDATED]),
+        ({"toolsListChanged": False, "resourceSubscriptions": []}, []),
+        (
+            {"toolsListChanged": True, "promptsListChanged": True, "resourceSubscriptions": ["file:///a"]},
+            ["notifications/tools/list_changed", "notifications/prompts/list_changed", UPDATED],
+        ),
+    ],
+)
+async def test_a_listen_is_acknowledged_first_and_hears_what_it_asked_for(wanted, methods):
+    server = watched_server()
+    async with conversing(server, MODERN) as client:
+        accepted = await open_listen(client, 1, **wanted)
+        assert {key: value for key, value in accepted.items() if value} == {k: v for k, v in wanted.items() if v}
+        change_everything(server)
+        await client.settle()
+        assert [message["method"] for message in client.heard] == methods
+        assert all(message["params"]["_meta"] == {SUBSCRIPTION_KEY: 1} for message in client.heard)
+        if methods == [UPDATED]:
+            assert client.heard[0]["params"]["uri"] == "file:///b"
+
+
+@pytest.mark.parametrize("identifier", [1, 9007199254740993, -5, "1", "listen"])
+async def test_the_id_of_a_listen_keeps_its_kind(identifier):
+    server = watched_server()
+    async with conversing(server, MODERN) as client:
+        await open_listen(client, identifier, toolsListChanged=True)
+        server.tool(nothing)
+        note = await client.next()
+        assert note["params"]["_meta"] == {SUBSCRIPTION_KEY: identifier}
+        assert type(note["params"]["_meta"][SUBSCRIPTION_KEY]) is type(identifier)
+
+
+async def test_many_listens_of_one_client_are_told_apart():
+    server = watched_server()
+    async with conversing(server, MODERN) as client:
+        await open_listen(client, "tools", toolsListChanged=True)
+        await open_listen(client, "both", toolsListChanged=True, promptsListChanged=True)
+        server.tool(nothing)
+        server.prompt(nothing)
+        await client.settle()
+        heard = {(message["params"]["_meta"][SUBSCRIPTION_KEY], message["method"]) for message in client.heard}
+        assert heard == {
+            ("tools", "notifications/tools/list_changed"),
+            ("both", "notifications/tools/list_changed"),
+            ("both", "notifications/prompts/list_changed"),
+        }
+
+
+async def test_a_cancelled_listen_hears_no_more_and_is_not_answered():
+    server = watched_server()
+    async with conversing(server, MODERN) as client:
+        await open_listen(client, 5, toolsListChanged=True)
+        client.tell("notifications/cancelled", {"requestId": 5})
+        await client.settle()
+        server.tool(nothing)
+        await client.settle()
+        assert client.heard == []
+        assert len(server.audience) == 1
+
+
+async def test_listens_end_with_a_result_when_the_server_stops():
+    server = watched_server()
+    async with conversing(server, MODERN) as client:
+        async with server.running():
+            await open_listen(client, "x", toolsListChanged=True)
+        answer = await client.answer_to("x")
+        assert answer["result"]["resultType"] == "complete"
+        assert answer["result"]["_meta"][SUBSCRIPTION_KEY] == "x"
+        (cancelled,) = client.notes("notifications/cancelled")
+        assert cancelled["requestId"] == "x"
+        assert cancelled["_meta"] == {SUBSCRIPTION_KEY: "x"}
+
+
+async def test_listens_end_with_a_result_when_the_client_sends_no_more():
+    server = watched_server()
+    async with conversing(server, MODERN) as client, conversing(server, MODERN) as other:
+        await open_listen(client, 1, toolsListChanged=True)
+        await open_listen(other, 1, toolsListChanged=True)
+        await client.link.finish()
+        assert (await client.answer_to(1))["result"]["resultType"] == "complete"
+        server.tool(nothing)
+        assert (await other.next())["method"] == "notifications/tools/list_changed"
+
+
+async def test_a_change_while_the_acknowledgement_waits_is_not_lost():
+    server = watched_server()
+    may_read = asyncio.Event()
+
+    class SlowLink(MemoryLink):
+        async def _drained(self) -> None:
+            if self.waiting():
+                await may_read.wait()
+
+    async with SlowLink(connector(server)) as link:
+        client = Conversation(link, MODERN, {})
+        client.begin("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id=1)
+        assert (await client.next())["method"] == ACKNOWLEDGED
+        server.tool(nothing)
+        may_read.set()
+        assert (await client.next())["method"] == "notifications/tools/list_changed"
+
+
+async def test_a_listener_that_cannot_keep_up_hears_each_change_once_and_the_newest_of_it():
+    server = watched_server()
+    may_read = asyncio.Event()
+    may_read.set()
+
+    class SlowLink(MemoryLink):
+        async def _drained(self) -> None:
+            await may_read.wait()
+
+    async with SlowLink(connector(server)) as link:
+        client = Conversation(link, MODERN, {})
+        await open_listen(client, 1, resourceSubscriptions=["file:///a", "file:///b"])
+        may_read.clear()
+        for _ in range(1000):
+            server.resource_updated("file:///a")
+            server.resource_updated("file:///b")
+        may_read.set()
+        await client.settle()
+        assert [note["uri"] for note in client.notes(UPDATED)] == ["file:///a", "file:///b"]
+
+
+async def test_listens_of_one_connection_are_bounded_and_leave_it_readable():
+    async with conversing(watched_server(), MODERN) as client:
+        for number in range(bounds.LISTENS):
+            client.begin("subscriptions/listen", {"notifications": {}}, id=number)
+        error = await client.error("subscriptions/listen", {"notifications": {}})
+        assert error["data"] == {"reason": "overloaded", "limit": bounds.LISTENS}
+        assert not client.link._duplex.is_busy
+
+
+@pytest.mark.parametrize("wanted", [5, None, [], {"toolsListChanged": "yes"}, {"resourceSubscriptions": [5]}])
+async def test_a_wrong_filter_is_refused(wanted):
+    async with conversing(watched_server(), MODERN) as client:
+        assert (await client.error("subscriptions/listen", {"notifications": wanted}))["code"] == -32602
