@@ -17,6 +17,8 @@ BATCH_ITEMS: Final = 256
 """Messages in one JSON-RPC batch."""
 IDENTIFIER_BYTES: Final = 1024
 """The id of one JSON-RPC request, as written on the wire."""
+SALVAGE_BYTES: Final = 64 * 1024
+"""How far a message that cannot be read is searched for its id."""
 EVENT_BYTES: Final = 8 * 1024 * 1024
 """One server-sent event, when decoding."""
 
