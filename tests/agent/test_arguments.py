@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.agent.test_definition import JSON
 
 from hubbub.agent.arguments import read_arguments
-from tests.agent.test_definition import JSON
 
 OBJECT = st.dictionaries(st.text(max_size=5), JSON, max_size=3)
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.agent.test_definition import JSON
 
 from hubbub.agent.envelope import as_envelope, succeeded
 from hubbub.agent.output_limit import limit_output
-from tests.agent.test_definition import JSON
 
 
 def test_small_output_goes_as_it_is() -> None:

@@ -1,13 +1,13 @@
 """The surface that a model sees: duplicates, filters, limits."""
 
 import pytest
+from tests.agent.scripted import definitions
 
 from hubbub.agent.definition import Definition, Origin
 from hubbub.agent.tools_builder import ToolsBuilder
 from hubbub.errors import DefinitionError
 from hubbub.protocol.wire import ToolAnnotations
 from hubbub.server.views import View
-from tests.agent.scripted import definitions
 
 
 def names(**options: object) -> list[str]:
