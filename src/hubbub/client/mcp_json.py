@@ -129,9 +129,7 @@ def _filled(value: Any, name: str, key: str, variables: Mapping[str, str]) -> An
             raise SettingsError(f"server {name!r}: {key} has {found[0]}, which only other clients can fill in")
         text = variables.get(variable[1]) or variable[2]
         if text is None and variable[1] not in variables:
-            raise SettingsError(
-                f"server {name!r}: {key} needs the variable {variable[1]}, which is not set"
-            )
+            raise SettingsError(f"server {name!r}: {key} needs the variable {variable[1]}, which is not set")
         return text or ""
 
     return _VARIABLE.sub(fill, value)
