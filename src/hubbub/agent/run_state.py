@@ -101,7 +101,11 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shelf:
-    """Puts paused runs away and takes each up again once."""
+    """Puts paused runs away and takes each up again once.
+
+    Which were taken up is remembered here only: processes that share a key have to see
+    to it between them that a text reaches one of them.
+    """
 
     def __init__(self, sealer: Sealer, clock: Callable[[], float] = time.time) -> None:
         self._sealer = sealer
