@@ -1,7 +1,6 @@
 """Counterparts for clients: our own server on stdio and HTTP, and a count of what is left over."""
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -61,7 +60,7 @@ async def reached(transport: str, version: str | None = None, **options: Any) ->
 def _held() -> tuple[int, int]:
     """Children that run, and sockets and pipes that are open."""
     children = [child for child in psutil.Process().children(recursive=True) if child.status() != "zombie"]
-    kinds = [os.readlink(entry.path) for entry in os.scandir("/proc/self/fd") if entry.is_symlink()]
+    kinds = [str(entry.readlink()) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
     return len(children), sum(kind.startswith(("socket:", "pipe:")) for kind in kinds)
 
 

@@ -17,7 +17,7 @@ from hubbub.client.handlers import (
 )
 from hubbub.errors import DeadlineExceeded, InputRefused, InvalidParams, RemoteError
 
-every_way = pytest.mark.parametrize(("transport", "version"), WAYS, ids=lambda value: str(value))
+every_way = pytest.mark.parametrize(("transport", "version"), WAYS, ids=str)
 
 
 def text_of(result: Any) -> str:
