@@ -200,6 +200,16 @@ KNOWN_ERAS: Final = 4096
 FLEET_S: Final = 30.0
 """How long all servers together may take to connect."""
 
+# -- the command line ------------------------------------------------------------
+COMMAND_S: Final = 60.0
+"""One request of a client on the command line; whoever waits there can see that it does."""
+SAVED_NAME_CHARACTERS: Final = 64
+"""The name of a file that a result was saved to, without its number and extension."""
+SAVED_FILES: Final = 10_000
+"""Files of one name that are tried before saving is given up."""
+TYPED_LINE_BYTES: Final = 64 * 1024
+"""What a person may type in answer to one question."""
+
 # -- looking around ------------------------------------------------------------
 CHECK_S: Final = 10.0
 """One check of `hubbub doctor`."""
