@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hubbub.app import run
+    from hubbub.client.client import Client
+    from hubbub.client.config import ServerConfig
+    from hubbub.client.fleet import Fleet
     from hubbub.errors import DefinitionError, HubbubError, MissingCapability, SettingsError, ToolError
     from hubbub.protocol.content import (
         Annotations,
@@ -44,10 +47,12 @@ __all__ = [
     "Audio",
     "CacheHint",
     "Check",
+    "Client",
     "Context",
     "DefinitionError",
     "Elicited",
     "EmbeddedResource",
+    "Fleet",
     "Health",
     "HubbubError",
     "Icon",
@@ -63,6 +68,7 @@ __all__ = [
     "SamplingMessage",
     "Secret",
     "Server",
+    "ServerConfig",
     "SettingsError",
     "Text",
     "Tool",
@@ -76,6 +82,9 @@ __all__ = [
 
 _HOMES = {
     "hubbub.app": ("run",),
+    "hubbub.client.client": ("Client",),
+    "hubbub.client.config": ("ServerConfig",),
+    "hubbub.client.fleet": ("Fleet",),
     "hubbub.errors": ("DefinitionError", "HubbubError", "MissingCapability", "SettingsError", "ToolError"),
     "hubbub.protocol.content": (
         "Annotations",

@@ -158,6 +158,46 @@ REQUESTED_HEADERS: Final = 64
 """`Mcp-Param-*` headers that one CORS preflight may ask for."""
 
 
+# -- one server, from the client's side -----------------------------------------
+REQUEST_S: Final = 10.0
+"""One request to a server, unless its caller says otherwise."""
+PROBE_S: Final = 10.0
+"""How long a server may take to say which era it speaks; a slow modern one must not pass for an old one."""
+CONNECT_S: Final = 10.0
+"""One connection to a server."""
+RESPONSE_BYTES: Final = 8 * 1024 * 1024
+"""One answer's body, or the data of one of its events."""
+LINE_BYTES: Final = 16 * 1024 * 1024
+"""One line of a server on stdio."""
+ERROR_BODY_BYTES: Final = 2000
+"""What is kept of the body of an HTTP error."""
+RECONNECTS: Final = 20
+"""How often one answer's stream is taken up again without anything new on it."""
+LONGEST_RETRY_S: Final = 300.0
+"""The longest wait that a server may ask for before its stream is taken up again."""
+CLOSE_S: Final = 2.0
+"""Each step of parting with a server: its own end, TERM, KILL, the end of its session."""
+LAST_WORDS_S: Final = 0.5
+"""How long the output of a server that has ended is still read."""
+STDERR_LINES: Final = 20
+"""Lines of a server's stderr kept for the error that tells of its end."""
+STDERR_LINE_BYTES: Final = 4096
+"""One such line."""
+LIST_PAGES: Final = 1000
+"""Pages of one list; more is a server that does not come to an end."""
+LIST_ITEMS: Final = 50_000
+"""Items of one list."""
+CLIENT_ROUNDS: Final = 10
+"""How often a server may answer one request with another question."""
+CACHED_RESULTS: Final = 1024
+"""Results of one server kept for as long as it allows."""
+CACHE_S: Final = 24 * 3600.0
+"""The longest that any result is kept."""
+KNOWN_ERAS: Final = 4096
+"""Addresses whose era this process remembers."""
+FLEET_S: Final = 30.0
+"""How long all servers together may take to connect."""
+
 # -- looking around ------------------------------------------------------------
 CHECK_S: Final = 10.0
 """One check of `hubbub doctor`."""

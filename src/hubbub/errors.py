@@ -26,6 +26,12 @@
     ├── Overloaded              a named bound is full; trying later helps
     ├── DeadlineExceeded        the other end did not answer in time
     ├── ConnectionClosed        the other end is gone
+    ├── TransportError          the way to a server failed; `code` says how
+    │   ├── SessionLost             the server forgot our session
+    │   ├── HttpError               it answered with a status that is no success
+    │   └── EgressRefused           an address that we do not connect to
+    ├── ProtocolVersionNotSupported   a server speaks no version that we do
+    ├── InputRefused            a server asked something that nobody here answers
     ├── SettingsError           a flag, a variable or a file is wrong
     ├── PackUnavailable         a pack cannot run here; its libraries are missing
     ├── TargetFailed            the program that should be served broke while it was loaded
@@ -195,6 +201,8 @@ class RemoteError(HubbubError):
         super().__init__(message)
         self.code = code
         self.data = data
+        self.status: int | None = None
+        """The HTTP status it came with, if it came over HTTP and not with 200."""
 
 
 class Overloaded(HubbubError):
@@ -214,6 +222,55 @@ class DeadlineExceeded(HubbubError):
 
 class ConnectionClosed(HubbubError):
     """The other end is gone; what was asked of it will not be answered."""
+
+
+class TransportError(HubbubError):
+    """The way to a server failed. `code` is one of the contract's symbols, such as `HTTP_BODY_TOO_LARGE`."""
+
+    def __init__(
+        self, code: str, message: str, data: Mapping[str, Any] | None = None, *, may_have_executed: bool = True
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data: dict[str, Any] = dict(data or {})
+        self.may_have_executed = may_have_executed
+        """Whether the server may have done what was asked of it all the same."""
+
+
+class SessionLost(TransportError):
+    """The server no longer knows our session; the client starts a new one by itself."""
+
+    def __init__(self) -> None:
+        super().__init__("MCP_SESSION_NOT_FOUND", "The server no longer knows this session", may_have_executed=False)
+
+
+class HttpError(TransportError):
+    """A server answered with an HTTP status that is no success."""
+
+    def __init__(self, message: str, status: int, data: Mapping[str, Any] | None = None) -> None:
+        super().__init__("HTTP_ERROR", message, {"status": status, **(data or {})}, may_have_executed=status >= 500)
+        self.status = status
+
+
+class EgressRefused(TransportError):
+    """A name leads to an address of a kind that was not asked for, or that nobody should reach."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("TRANSPORT_ERROR", message, may_have_executed=False)
+
+
+class ProtocolVersionNotSupported(HubbubError):
+    """A server offers only protocol versions that we do not speak."""
+
+    def __init__(self, offered: str, answered: Sequence[str], supported: Sequence[str]) -> None:
+        theirs, ours = ", ".join(answered) or "no version at all", ", ".join(supported)
+        super().__init__(f"The server was offered protocol version {offered} and speaks {theirs}; we speak {ours}")
+        self.offered = offered
+        self.answered = list(answered)
+
+
+class InputRefused(HubbubError):
+    """A server needs an answer that no handler here gives, or asks without end."""
 
 
 class SettingsError(HubbubError):

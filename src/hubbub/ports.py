@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from hubbub.protocol.model import ANONYMOUS
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
-    from hubbub.errors import MessageError
+    from hubbub.errors import HubbubError, MessageError
     from hubbub.protocol.http_headers import HeaderList, Headers
     from hubbub.protocol.model import Call, Note, Principal, Reply
     from hubbub.protocol.refusal import Refusal
@@ -158,3 +158,66 @@ class OldPair(Protocol):
 
     async def post(self, exchange: HttpExchange, principal: Principal) -> None:
         """`POST /messages`"""
+
+
+class Outgoing(Protocol):
+    """A request of ours on its way to a server."""
+
+    id: int
+    method: str
+    body: bytes
+    """The whole message."""
+    headers: Mapping[str, str]
+    """What HTTP repeats of it, for those who route without reading bodies."""
+    is_stateless: bool
+    """Whether it belongs to no session."""
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether its answer has arrived, or nobody waits for it any more."""
+
+
+class Receiver(Protocol):
+    """Takes what a server sends."""
+
+    def receive(self, message: bytes, outgoing: Outgoing | None = None) -> bool:
+        """Take one message, with the request on whose stream it came; whether it could be read."""
+
+    def garbled(self, error: MessageError) -> None:
+        """Something came that is no message."""
+
+    def interrupted(self, error: HubbubError) -> None:
+        """Nothing that is still open will be answered, but more can be asked."""
+
+    def lost(self, error: HubbubError) -> None:
+        """Nothing will be answered any more."""
+
+
+class Link(Protocol):
+    """A client's end of a transport."""
+
+    address: str
+    """Names the other end for messages and for what is remembered of it; without secrets."""
+    is_http: bool
+    """Whether requests carry headers and may be answered each on a stream of its own."""
+
+    is_legacy: bool
+    """Whether nothing modern ever spoke this way."""
+
+    async def start(self, receiver: Receiver) -> None:
+        """Get ready to send. Raises errors of `hubbub.errors`."""
+
+    async def exchange(self, outgoing: Outgoing) -> None:
+        """Send a request; return once it is answered, or once its answer will come by itself."""
+
+    async def post(self, message: bytes, *, is_stateless: bool = False) -> None:
+        """Send a notification or an answer."""
+
+    def withdraw(self, outgoing: Outgoing, reason: str) -> None:
+        """Tell the server that nobody waits for this request any more, as its era does it; never waits."""
+
+    def settle(self, version: str) -> None:
+        """A handshake is done and all that follows speaks this version; open what brings the server's messages."""
+
+    async def close(self) -> None:
+        """Part with the server, within bounds. May be called twice, from any task."""
