@@ -294,7 +294,10 @@ class Client:
         context: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
     ) -> CompletionResult:
-        """Suggestions for an argument of a prompt (`{"type": "ref/prompt", "name": ...}`) or of a template (`ref/resource`)."""
+        """Suggestions for an argument of a prompt or a template.
+
+        The reference is `{"type": "ref/prompt", "name": ...}` or `{"type": "ref/resource", "uri": ...}`.
+        """
         params: dict[str, Any] = {"ref": reference, "argument": {"name": argument, "value": value}}
         if context is not None:
             params["context"] = {"arguments": context}

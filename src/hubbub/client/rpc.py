@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -57,7 +57,7 @@ Notified = Callable[[str, Raw, "Request | None"], Any]
 class Request:
     """One request on its way; a `ports.Outgoing`."""
 
-    __slots__ = ("answer", "back", "body", "headers", "id", "is_stateless", "method", "progress", "token")
+    __slots__ = ("answer", "back", "body", "clock", "headers", "id", "is_stateless", "method", "progress", "token")
 
     def __init__(self, identifier: int, method: str, body: bytes, answer: asyncio.Future[Raw]) -> None:
         self.id = identifier
@@ -71,6 +71,7 @@ class Request:
         """Who asked us, if we only pass it on; questions about it go there."""
         self.token: Raw | None = None
         """Their progress token."""
+        self.clock: asyncio.Timeout | None = None
 
     @property
     def is_answered(self) -> bool:
@@ -167,7 +168,7 @@ class JsonRpcClient:
         key = b"%d" % request.id
         self._pending[key] = request
         try:
-            async with asyncio.timeout(None if seconds == math.inf else seconds):
+            async with asyncio.timeout(None if seconds == math.inf else seconds) as request.clock:
                 await self.link.exchange(request)
                 return await request.answer
         except TimeoutError:
@@ -279,6 +280,8 @@ class JsonRpcClient:
             self._call_back(request.progress, progress)
 
     def _take_question(self, envelope: Envelope, request: Request | None) -> None:
+        if request is None:
+            request = self._only_with_a_way_back()
         if len(self._tasks) >= bounds.PENDING_REQUESTS:
             logger.warning("a server asks too much at once; a question was dropped")
             return
@@ -288,6 +291,7 @@ class JsonRpcClient:
         assert envelope.id is not UNSET
         assert envelope.method is not UNSET
         params = Raw(b"{}") if envelope.params is UNSET else envelope.params
+        stopped = [] if envelope.method == "ping" else _stop_clocks([request] if request else self._pending.values())
         try:
             if envelope.method == "ping":
                 message = encode_result(envelope.id, {})
@@ -300,6 +304,8 @@ class JsonRpcClient:
         except Exception:  # A handler of the user's may raise anything.
             logger.exception("a handler failed to answer %s", envelope.method)
             message = encode_error(envelope.id, ErrorObject(INTERNAL_ERROR, "The client failed to answer"))
+        finally:
+            _start_clocks(stopped)
         try:
             await self.link.post(message)
         except HubbubError as error:
@@ -348,6 +354,11 @@ class JsonRpcClient:
     def _only(self) -> Request | None:
         return next(iter(self._pending.values())) if len(self._pending) == 1 else None
 
+    def _only_with_a_way_back(self) -> Request | None:
+        """Where streams are shared, a question can be told to belong to a call only if there is one such call."""
+        found = [request for request in self._pending.values() if request.back is not None]
+        return found[0] if len(found) == 1 and len(self._pending) == 1 else None
+
     def _fail_only(self, error: HubbubError) -> None:
         request = self._only()
         if request is not None and not request.answer.done():
@@ -364,6 +375,30 @@ class JsonRpcClient:
             raise ConnectionClosed(f"The connection has ended: {self._failure.message}")
         if not self._is_started:
             raise TransportError("TRANSPORT_ERROR", "The client was not started", may_have_executed=False)
+
+
+def _stop_clocks(requests: Iterable[Request]) -> list[tuple[Request, float]]:
+    """While a person or a model answers a server's question, the server need not answer ours."""
+    now = asyncio.get_running_loop().time()
+    stopped = []
+    for request in requests:
+        clock = request.clock
+        if (
+            clock is not None
+            and not request.is_answered
+            and not clock.expired()
+            and (until := clock.when()) is not None
+        ):
+            stopped.append((request, until - now))
+            clock.reschedule(None)
+    return stopped
+
+
+def _start_clocks(stopped: list[tuple[Request, float]]) -> None:
+    now = asyncio.get_running_loop().time()
+    for request, left in stopped:
+        if request.clock is not None and not request.is_answered and not request.clock.expired():
+            request.clock.reschedule(now + left)
 
 
 def remote_error(raw: Raw | bytes) -> RemoteError:

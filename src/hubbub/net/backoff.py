@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 
 EXPONENTIAL = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
@@ -26,7 +25,11 @@ class Backoff:
         """Count one more failure; how long to wait now."""
         step = self._steps[min(self.failures, len(self._steps) - 1)]
         self.failures += 1
-        return step * (1 - self._jitter * random.random())
+        if not self._jitter:
+            return step
+        from random import random  # Brings hashlib along.
+
+        return step * (1 - self._jitter * random())
 
     def reset(self) -> None:
         """It worked."""
