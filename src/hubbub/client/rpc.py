@@ -352,7 +352,8 @@ class JsonRpcClient:
                 logger.warning("the hook on_stdout_line failed", exc_info=True)
 
     def _withdraw(self, request: Request, reason: str) -> None:
-        if request.method not in _NEVER_WITHDRAWN and not request.answer.done():
+        is_answered = request.answer.done() and not request.answer.cancelled()
+        if request.method not in _NEVER_WITHDRAWN and not is_answered:
             try:
                 self.link.withdraw(request, reason)
             except HubbubError:
