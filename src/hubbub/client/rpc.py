@@ -189,12 +189,19 @@ class JsonRpcClient:
             elif not request.answer.cancelled():
                 request.answer.exception()  # It was told, or nobody waits.
 
-    async def notify(self, method: str, params: Any = UNSET, *, is_stateless: bool = False) -> None:
+    async def notify(
+        self,
+        method: str,
+        params: Any = UNSET,
+        *,
+        is_stateless: bool = False,
+        headers: Mapping[str, str] = NO_HEADERS,
+    ) -> None:
         """Send a notification."""
         if not method.strip():
             raise InvalidParams("A notification needs a method")
         self._check_open()
-        await self.link.post(encode_notification(method, params), is_stateless=is_stateless)
+        await self.link.post(encode_notification(method, params), is_stateless=is_stateless, headers=headers)
 
     async def close(self) -> None:
         """Fail what waits and close the link; may be called again, from any task."""
