@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
 from hubbub.client import links, passing, rounds
 from hubbub.client.cache import Cache
@@ -348,8 +348,7 @@ class Client:
 
     async def notify(self, note: Note) -> None:
         """Pass a notification on."""
-        params = UNSET if note.params is UNSET else note.params
-        await self._session.rpc.notify(note.method, params, is_stateless=self._session.revision.stateless)
+        await self._session.notify(note.method, note.params)
 
     # -- inside ----------------------------------------------------------------------------
 

@@ -191,17 +191,26 @@ class JsonRpcClient:
             elif not request.answer.cancelled():
                 request.answer.exception()  # It was told, or nobody waits.
 
-    async def notify(self, method: str, params: Any = UNSET, *, is_stateless: bool = False) -> None:
+    async def notify(
+        self,
+        method: str,
+        params: Any = UNSET,
+        *,
+        is_stateless: bool = False,
+        headers: Mapping[str, str] = NO_HEADERS,
+    ) -> None:
         """Send a notification."""
         if not method.strip():
             raise InvalidParams("A notification needs a method")
         self._check_open()
-        await self._post(encode_notification(method, params), is_stateless=is_stateless)
+        await self._post(encode_notification(method, params), is_stateless=is_stateless, headers=headers)
 
-    async def _post(self, message: bytes, *, is_stateless: bool) -> None:
+    async def _post(
+        self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] = NO_HEADERS
+    ) -> None:
         try:
             async with asyncio.timeout(self._timeout_s):
-                await self.link.post(message, is_stateless=is_stateless)
+                await self.link.post(message, is_stateless=is_stateless, headers=headers)
         except TimeoutError:
             raise DeadlineExceeded("The end of sending a message", self._timeout_s) from None
 
@@ -333,7 +342,7 @@ class JsonRpcClient:
         finally:
             _start_clocks(stopped)
         try:
-            await self._post(message, is_stateless=False)
+            await self._post(message)
         except HubbubError as error:
             logger.debug("an answer could not be sent: %s", error.message)
 

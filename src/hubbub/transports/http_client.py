@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from hubbub import bounds
@@ -104,13 +104,16 @@ class HttpLink:
             if answer is not None:
                 answer.close()
 
-    async def post(self, message: bytes, *, is_stateless: bool = False) -> None:
+    async def post(
+        self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] | None = None
+    ) -> None:
         """POST a notification or an answer.
 
         Raises: TransportError; a refusal by the server is only a diagnostic.
         """
-        headers = await self._all_headers(_POST, in_session=not is_stateless)
-        answer = await self._door.send("POST", self._url, headers=headers, body=message)
+        all_headers = await self._all_headers(_POST, in_session=not is_stateless)
+        all_headers.update(headers or {})
+        answer = await self._door.send("POST", self._url, headers=all_headers, body=message)
         try:
             if not answer.is_success:
                 self._say(f"a notification was answered with status {answer.status}")

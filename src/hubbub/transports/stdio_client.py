@@ -107,7 +107,9 @@ class StdioLink:
         """Write a request; its answer will come."""
         await self._write(outgoing.body)
 
-    async def post(self, message: bytes, *, is_stateless: bool = False) -> None:
+    async def post(
+        self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] | None = None
+    ) -> None:
         """Write a notification or an answer."""
         await self._write(message)
 
