@@ -17,6 +17,8 @@ BATCH_ITEMS: Final = 256
 """Messages in one JSON-RPC batch."""
 IDENTIFIER_BYTES: Final = 1024
 """The id of one JSON-RPC request, as written on the wire."""
+SALVAGE_BYTES: Final = 64 * 1024
+"""How far a message that cannot be read is searched for its id."""
 EVENT_BYTES: Final = 8 * 1024 * 1024
 """One server-sent event, when decoding."""
 
@@ -31,8 +33,8 @@ SUBSCRIPTIONS: Final = 1024
 """Resources one client may watch."""
 LISTENS: Final = 256
 """Listen streams of one connection; fewer than `IN_FLIGHT`, or they alone could stop the reading."""
-LISTENERS: Final = 10_000
-"""Sessions and listen streams that one server tells of changes."""
+LISTENERS: Final = 40_000
+"""Sessions and listen streams that one server tells of changes: room for both, so that neither shuts out the other."""
 DRAIN_S: Final = 30.0
 """How long running calls may go on after the input has ended."""
 STOP_S: Final = 5.0

@@ -210,8 +210,10 @@ class Link(Protocol):
     async def exchange(self, outgoing: Outgoing) -> None:
         """Send a request; return once it is answered, or once its answer will come by itself."""
 
-    async def post(self, message: bytes, *, is_stateless: bool = False) -> None:
-        """Send a notification or an answer."""
+    async def post(
+        self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Send a notification or an answer; `headers` for links that have any."""
 
     def withdraw(self, outgoing: Outgoing, reason: str) -> None:
         """Tell the server that nobody waits for this request any more, as its era does it; never waits."""

@@ -101,7 +101,11 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shelf:
-    """Puts paused runs away and takes each up again once."""
+    """Puts paused runs away and takes each up again once.
+
+    Which were taken up is remembered here only: processes that share a key have to see
+    to it between them that a text reaches one of them.
+    """
 
     def __init__(self, sealer: Sealer, clock: Callable[[], float] = time.time) -> None:
         self._sealer = sealer
@@ -111,7 +115,8 @@ class Shelf:
     def put(self, paused: Paused) -> str:
         """The run as text."""
         lifetime_s = max(0.0, min(item.expiry for item in paused.pending) - self._clock())
-        return self._sealer.seal(_PURPOSE, msgspec.to_builtins(paused), lifetime_s=lifetime_s)
+        # As JSON, because that is what it is made of: other forms have smaller integers.
+        return self._sealer.seal(_PURPOSE, msgspec.json.encode(paused), lifetime_s=lifetime_s)
 
     def read(self, continuation: str) -> Paused:
         """The run of a text.
@@ -119,7 +124,7 @@ class Shelf:
         Raises: ContinuationRefused.
         """
         try:
-            paused = msgspec.convert(self._sealer.open(_PURPOSE, continuation), Paused)
+            paused = msgspec.json.decode(self._sealer.open(_PURPOSE, continuation), type=Paused)
         except (ValueError, TypeError):
             raise ContinuationRefused(
                 "This run cannot be resumed: it was not paused here, was changed, or waited too long"

@@ -263,7 +263,9 @@ class ToolLoopRunner:
     async def _finished(self, answer: ModelAnswer, state: RunState, events: Events) -> RunResult:
         state.messages.append(assistant_message(answer.text, ()))
         self._check_outcome(state)
-        await events.emit("final", turns=state.turns, calls=state.calls, text_bytes=len(answer.text.encode()))
+        await events.emit(
+            "final", turns=state.turns, calls=state.calls, text_bytes=len(answer.text.encode(errors="replace"))
+        )
         return RunResult(
             status="finished",
             run_id=state.run_id,

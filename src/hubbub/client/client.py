@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
 from hubbub.client import links, passing, rounds
 from hubbub.client.cache import Cache
@@ -348,8 +348,7 @@ class Client:
 
     async def notify(self, note: Note) -> None:
         """Pass a notification on."""
-        params = UNSET if note.params is UNSET else note.params
-        await self._session.rpc.notify(note.method, params, is_stateless=self._session.revision.stateless)
+        await self._session.notify(note.method, note.params)
 
     # -- inside ----------------------------------------------------------------------------
 
@@ -393,9 +392,13 @@ class Client:
             timeout_s=self.config.timeout_s,
             answer=self._answer,
             notified=self._notified,
-            lost=lambda error: self._lost.set(),
+            lost=lambda error: self._take_loss(link),
             on_line=self.config.on_stdout_line,
         )
+
+    def _take_loss(self, link: Link) -> None:
+        if self._session.agreement is not None and self._session.rpc.link is link:
+            self._lost.set()
 
     async def _answer(self, method: str, params: Raw, request: Request | None) -> Any:
         return await self._answer_for(request.back if request is not None else None, method, params)

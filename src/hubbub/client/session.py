@@ -27,6 +27,7 @@ from hubbub.protocol.revisions import LEGACY, MODERN, Era, Revision
 
 logger = logging.getLogger("hubbub.client")
 _PREFIX = "io.modelcontextprotocol/"
+_METHOD = "Mcp-Method"
 
 
 class Agreement(msgspec.Struct, kw_only=True):
@@ -60,6 +61,12 @@ class Session:
         self._meta_start = b""
         self.renewed: Callable[[], Any] | None = None
         """Called after a lost session was replaced."""
+
+    @property
+    def key(self) -> str:
+        """Names the server for what is remembered of it; never shown."""
+        config = self._config
+        return config.url or "\0".join((str(config.command), *config.args))
 
     @property
     def revision(self) -> Revision:
@@ -121,20 +128,29 @@ class Session:
             "clientInfo": self.client_info,
         }
         self.agreement = None
-        found = _object(await self.rpc.request("initialize", params), "initialize")
+        # A server that knows the modern headers may want them of this request too; to the others they are nothing.
+        raw = await self.rpc.request("initialize", params, headers={_METHOD: "initialize"})
+        found = _object(raw, "initialize")
         answered = found.get("protocolVersion") or offered
         revision = LEGACY.get(str(answered))
         if revision is None:
             raise ProtocolVersionNotSupported(offered, [str(answered)], tuple(LEGACY))
         self.rpc.link.settle(revision.version)
-        await self.rpc.notify("notifications/initialized")
+        await self.rpc.notify("notifications/initialized", headers={_METHOD: "notifications/initialized"})
         self._agree(revision, found.get("serverInfo"), found)
         self.generation += 1
 
     async def fall_back(self) -> None:
         """Go on over the transport of 2024-11-05."""
+        await self._start_over(over_old_pair=True)
+
+    async def restart(self) -> None:
+        """Start the server once more."""
+        await self._start_over(over_old_pair=False)
+
+    async def _start_over(self, *, over_old_pair: bool) -> None:
         await self.rpc.close()
-        self.rpc = self._converse(True)
+        self.rpc = self._converse(over_old_pair)
         await self.rpc.start()
 
     # -- requests --------------------------------------------------------------------
@@ -179,6 +195,12 @@ class Session:
             if not repeatable:
                 raise
         return await self._send(method, params, **options)
+
+    async def notify(self, method: str, params: Any = UNSET) -> None:
+        """Send a notification, with the headers that the era wants."""
+        is_stateless = self.revision.stateless
+        headers = self._headers(method, {}) if is_stateless else NO_HEADERS
+        await self.rpc.notify(method, params, is_stateless=is_stateless, headers=headers)
 
     async def renew(self, generation: int) -> None:
         """Open a new session in place of the one of that generation, unless somebody already has."""
@@ -251,7 +273,7 @@ class Session:
         return Raw(bytes(meta))
 
     def _headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
-        headers = {"MCP-Protocol-Version": self._version, "Mcp-Method": method}
+        headers = {"MCP-Protocol-Version": self._version, _METHOD: method}
         if method in ("tools/call", "prompts/get"):
             headers["Mcp-Name"] = encode_value(str(params.get("name", "")))
         elif method == "resources/read":

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from hubbub.errors import ConnectionClosed, HubbubError, RemoteError
 from hubbub.net.backoff import Backoff
@@ -42,7 +42,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class _Meta(msgspec.Struct):
-    subscription: Raw | None = msgspec.field(default=None, name="io.modelcontextprotocol/subscriptionId")
+    subscription: Raw | UnsetType = msgspec.field(default=UNSET, name="io.modelcontextprotocol/subscriptionId")
 
 
 class _Params(msgspec.Struct):
@@ -146,4 +146,4 @@ def subscription_id(params: Raw) -> bytes:
         found = _decode(params).meta.subscription
     except msgspec.DecodeError:
         return b""
-    return b"" if found is None else bytes(found).strip(b'"')
+    return b"" if found is UNSET else bytes(found).strip(b'"')

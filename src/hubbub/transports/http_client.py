@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from hubbub import bounds
@@ -52,8 +52,10 @@ class HttpLink:
         limit: int = bounds.RESPONSE_BYTES,
         most_reconnects: int = bounds.RECONNECTS,
         on_diagnostic: Callable[[str], Any] | None = None,
+        mask: Callable[[str], str] = str,
     ) -> None:
         self.address = url
+        self._mask = mask
         self._make_door = make_door
         self._door = make_door()
         self._url = url
@@ -90,7 +92,7 @@ class HttpLink:
         try:
             answer = await self._door.send("POST", self._url, headers=headers, body=outgoing.body)
             if not answer.is_success:
-                raise await refusal(answer, self._limit, has_session=has_session)
+                raise await refusal(answer, self._limit, has_session=has_session, mask=self._mask)
             if is_opening:
                 self._session_id = _session_id(answer)
             if answer.media_type == EVENT_STREAM:
@@ -102,13 +104,16 @@ class HttpLink:
             if answer is not None:
                 answer.close()
 
-    async def post(self, message: bytes, *, is_stateless: bool = False) -> None:
+    async def post(
+        self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] | None = None
+    ) -> None:
         """POST a notification or an answer.
 
         Raises: TransportError; a refusal by the server is only a diagnostic.
         """
-        headers = await self._all_headers(_POST, in_session=not is_stateless)
-        answer = await self._door.send("POST", self._url, headers=headers, body=message)
+        all_headers = await self._all_headers(_POST, in_session=not is_stateless)
+        all_headers.update(headers or {})
+        answer = await self._door.send("POST", self._url, headers=all_headers, body=message)
         try:
             if not answer.is_success:
                 self._say(f"a notification was answered with status {answer.status}")
@@ -224,7 +229,7 @@ class HttpLink:
             return answer
         try:
             if not answer.is_success:
-                raise await refusal(answer, self._limit, has_session=_SESSION in headers)
+                raise await refusal(answer, self._limit, has_session=_SESSION in headers, mask=self._mask)
             data = {"content_type": answer.media_type}
             raise HttpError("The server did not answer with a stream of events", answer.status, data)
         finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -68,7 +68,9 @@ class OldPairLink:
         """Post a request; its answer will come on the stream."""
         await self._post(outgoing.body)
 
-    async def post(self, message: bytes, *, is_stateless: bool = False) -> None:
+    async def post(
+        self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] | None = None
+    ) -> None:
         """Post a notification or an answer."""
         await self._post(message)
 

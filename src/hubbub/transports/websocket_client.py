@@ -8,7 +8,7 @@ that the client starts a new session first.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from hubbub import bounds
@@ -70,7 +70,9 @@ class WebSocketLink:
             raise SessionLost
         await socket.send(outgoing.body)
 
-    async def post(self, message: bytes, *, is_stateless: bool = False) -> None:
+    async def post(
+        self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] | None = None
+    ) -> None:
         """Send a notification or an answer."""
         await (await self._ready()).send(message)
 
