@@ -151,7 +151,8 @@ def test_a_url_that_is_not_plain_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", [URL, "http://localhost:3000/mcp", "http://127.0.0.1:1/", "http://[::1]:8080/x?y=z", "https://bücher.example/"]
+    "url",
+    [URL, "http://localhost:3000/mcp", "http://127.0.0.1:1/", "http://[::1]:8080/x?y=z", "https://bücher.example/"],
 )
 def test_a_plain_url_is_taken(url: str) -> None:
     assert remote(url=url).url == url

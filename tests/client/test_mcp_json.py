@@ -32,7 +32,12 @@ def test_a_url_under_each_of_its_names(key: str) -> None:
 
 @pytest.mark.parametrize(
     ("written", "transport"),
-    [("http", "streamable_http"), ("streamable-http", "streamable_http"), ("sse", "sse"), ("streamableHttp", "streamable_http")],
+    [
+        ("http", "streamable_http"),
+        ("streamable-http", "streamable_http"),
+        ("sse", "sse"),
+        ("streamableHttp", "streamable_http"),
+    ],
 )
 def test_types(written: str, transport: str) -> None:
     assert parsed({"type": written, "url": "https://x.example/"}).transport == transport
