@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import report, stdio
+from bench import http, report, stdio
 from bench.figures import Pace, Suite
 from bench.process import BenchError, pin_generator
 
-# What can be measured, by name. `http` and `hub` belong here, each in a module of its own that offers a `Suite`.
-SUITES: dict[str, Suite] = {"stdio": stdio.SUITE}
+# What can be measured, by name. `hub` belongs here, in a module of its own that offers a `Suite`.
+SUITES: dict[str, Suite] = {"stdio": stdio.SUITE, "http": http.SUITE}
 
 FULL = Pace(rounds=7, phase_s=2.0)
 QUICK = Pace(rounds=3, phase_s=0.4)
@@ -20,7 +20,7 @@ def main() -> int:
     """Run, print a table per suite, write the figures as JSON; 1 with `--strict` if a goal was missed."""
     parser = argparse.ArgumentParser(prog="bench/run", description="Compare Hubbub with its peers, side by side.")
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(SUITES)}; all of them if none")
-    parser.add_argument("--quick", action="store_true", help="half a minute, for a first look")
+    parser.add_argument("--quick", action="store_true", help="a minute or two, for a first look")
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a goal is missed")
     options = parser.parse_args()
     if unknown := set(options.suites) - set(SUITES):

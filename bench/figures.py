@@ -75,9 +75,10 @@ class Suite:
     measure: Callable[[Pace], list[Round]]
 
 
-def median(rounds: list[Round], target: str, key: str) -> float:
-    """The middle one of a target's values."""
-    return statistics.median(taken[target][key] for taken in rounds)
+def median(rounds: list[Round], target: str, key: str) -> float | None:
+    """The middle one of a target's values; None if it has none of this kind."""
+    values = [taken[target][key] for taken in rounds if key in taken[target]]
+    return statistics.median(values) if values else None
 
 
 def ratios(rounds: list[Round], suite: Suite, key: str) -> list[float]:

@@ -72,6 +72,10 @@ class ServerProcess:
         self._pipes[1].close()
         self._errors.close()
 
+    def terminate(self) -> None:
+        """Ask it to stop: a server that has no client on its stdin needs to be told."""
+        self._process.terminate()
+
     def cpu_s(self) -> float:
         """CPU time since its start, user and system."""
         # Linux derives the id of a process's CPU clock from its pid: see clock_getcpuclockid(3).

@@ -71,6 +71,7 @@ def _verdict(suite: Suite, measure: Measure, rounds: list[Round]) -> str:
     if measure.goal is None:
         return ""
     value = median(rounds, suite.ours, measure.key)
+    assert value is not None
     ratio = statistics.median(ratios(rounds, suite, measure.key))
     return "ok" if measure.goal.is_met_by(value, ratio) else "MISSED"
 
@@ -91,5 +92,7 @@ def _ratio(ratio: float) -> str:
     return f"1/{inverse:.1f}".removesuffix(".0") if inverse < 10 else f"1/{inverse:.0f}"
 
 
-def _number(value: float) -> str:
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}".removesuffix(".0")

@@ -32,6 +32,9 @@
     │   └── EgressRefused           an address that we do not connect to
     ├── ProtocolVersionNotSupported   a server speaks no version that we do
     ├── InputRefused            a server asked something that nobody here answers
+    ├── ModelError              a model's endpoint did not give an answer; `code` says why
+    ├── ToolUseError            a run with tools cannot come to a good end
+    ├── ContinuationRefused     a paused run cannot be taken up again like this
     ├── SettingsError           a flag, a variable or a file is wrong
     ├── PackUnavailable         a pack cannot run here; its libraries are missing
     ├── TargetFailed            the program that should be served broke while it was loaded
@@ -271,6 +274,43 @@ class ProtocolVersionNotSupported(HubbubError):
 
 class InputRefused(HubbubError):
     """A server needs an answer that no handler here gives, or asks without end."""
+
+
+class ModelError(HubbubError):
+    """The endpoint of a model gave no answer that can be used. The message never holds a key."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        status: int | None = None,
+        retryable: bool = False,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = status
+        """Of the HTTP answer, if there was one that was no success."""
+        self.retryable = retryable
+        self.retry_after_s = retry_after_s
+        """How long the endpoint asks to wait."""
+        self.history: Sequence[Mapping[str, Any]] = ()
+        """The conversation up to then, so that no tool needs to run twice."""
+
+
+class ToolUseError(HubbubError):
+    """A run ended in a way that its settings do not accept: too many turns, no call, failed tools."""
+
+    def __init__(self, code: str, message: str, history: Sequence[Mapping[str, Any]] = ()) -> None:
+        super().__init__(message)
+        self.code = code
+        self.history: Sequence[Mapping[str, Any]] = list(history)
+        """The conversation up to then."""
+
+
+class ContinuationRefused(HubbubError):
+    """A paused run cannot be taken up again: it is not ours, too old, already resumed, or changed."""
 
 
 class SettingsError(HubbubError):

@@ -256,3 +256,7 @@ async def test_a_thousand_rounds_without_answers_are_bounded() -> None:
                 assert (await link.answer()).status in (200, 503)
         assert (await here.count()).rounds <= bounds.ROUNDS
         assert (await here.site.post(request("ping"))).status == 200
+
+
+def test_sessions_and_streams_leave_room_for_subscriptions() -> None:
+    assert bounds.LISTENERS >= bounds.SESSIONS + bounds.CONNECTIONS

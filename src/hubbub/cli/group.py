@@ -14,9 +14,14 @@ from hubbub.errors import HubbubError
 from hubbub.settings import nearest
 
 COMMANDS: Final = {
+    "agent": "hubbub.cli.agent:command",
+    "call": "hubbub.cli.call:command",
     "doctor": "hubbub.cli.doctor:command",
     "key": "hubbub.cli.key:command",
+    "prompts": "hubbub.cli.prompts:command",
+    "read": "hubbub.cli.read:command",
     "serve": "hubbub.cli.serve:command",
+    "tools": "hubbub.cli.tools:command",
 }
 _HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}
 
@@ -68,6 +73,8 @@ def hubbub() -> None:
     \b
     hubbub serve weather.py --transport stdio   serve the tools of a program
     hubbub serve                                serve every pack that can run
+    hubbub tools https://example.com/mcp        list the tools of a server
+    hubbub call weather.py forecast city=Lima   call one
     hubbub doctor                               see what works here
     """
 

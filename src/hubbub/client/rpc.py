@@ -260,7 +260,11 @@ class JsonRpcClient:
 
     def _take_answer(self, envelope: Envelope, request: Request | None) -> None:
         key = b"null" if envelope.id is UNSET else bytes(envelope.id)
-        found = (request or self._only()) if key == b"null" else self._pending.get(key.strip(b'"'))
+        if key != b"null":
+            found = self._pending.get(key.strip(b'"'))
+        else:
+            # Servers refuse what they cannot read without an id; a result always has one.
+            found = None if envelope.error is UNSET else request or self._only()
         if found is None or found.answer.done():
             return  # too late, or an answer to nothing
         if envelope.error is not UNSET:

@@ -1,0 +1,177 @@
+"""The HTTP suite: one tool, `echo`, called by 16 clients at once and by one alone, in both eras.
+
+Hubbub runs with everything on that a server in use has on: Host and Origin checks,
+metrics, and a limit that is counted and never reached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+import statistics
+import sys
+from collections.abc import Awaitable, Callable
+
+import uvloop
+
+from bench import messages
+from bench.connections import Connection, Flow, check, connect, flow, for_seconds, free_port
+from bench.figures import Bound, Goal, Measure, Pace, Round, Suite, Values
+from bench.messages import CallForm
+from bench.process import ServerProcess
+
+_PEER_PYTHON = ".cache/bench/peers/bin/python"
+# Each command, up to the port.
+COMMANDS = {
+    "hubbub": [".venv/bin/hubbub", "serve", "examples/echo.py", "--limit", "mcp=100000/second", "--port"],
+    "mcp": [_PEER_PYTHON, "bench/peers/mcp_http_echo.py"],
+    "uvicorn": [sys.executable, "-m", "bench.floors.uvicorn_echo"],
+    "httptools": [sys.executable, "-m", "bench.floors.httptools_echo"],
+}
+_STREAMED = {"hubbub": ["--response", "sse"], "mcp": ["--sse"], "uvicorn": ["--sse"], "httptools": ["--sse"]}
+_WITH_SESSIONS = ("hubbub", "mcp")
+
+_CLIENTS = 16
+_WARM_UP = 0.2  # of a phase
+_PATIENCE_S = 600  # for a life: ten thousand calls take long where many others run
+_CALLS = 10_000
+_FIRST_SESSIONS = 200  # what is made once for all sessions does not count
+_SESSIONS = 3_000
+_SESSION_ID = re.compile(rb"mcp-session-id: ([^\r]+)", re.IGNORECASE)
+
+Life = Callable[[ServerProcess, list[Connection]], Awaitable[Values]]
+
+
+def _measure(pace: Pace) -> list[Round]:
+    # Once is enough, for no neighbour changes it; it also compiles bytecode and brings files into memory.
+    print("http: memory", file=sys.stderr)
+    memory = {target: _live(target, _fill_memory if target in _WITH_SESSIONS else _call_often) for target in COMMANDS}
+    rounds = []
+    for number in range(pace.rounds):
+        print(f"http: round {number + 1} of {pace.rounds}", file=sys.stderr)
+        rounds.append({target: _visit(target, pace.phase_s) | memory[target] for target in COMMANDS})
+    return rounds
+
+
+def _visit(target: str, phase_s: float) -> Values:
+    """One life of a server that answers in JSON, one of its twin that answers with events."""
+
+    async def in_json(server: ServerProcess, clients: list[Connection]) -> Values:
+        legacy = await _open_sessions(clients)
+        modern = [(client, messages.modern_call()) for client in clients]
+        return {
+            **_one("legacy_one", await _phase(server, legacy[:1], phase_s)),
+            **_one("modern_one", await _phase(server, modern[:1], phase_s)),
+            **_many("legacy", await _phase(server, legacy, phase_s)),
+            **_many("modern", await _phase(server, modern, phase_s)),
+        }
+
+    async def in_events(server: ServerProcess, clients: list[Connection]) -> Values:
+        return _many("events", await _phase(server, await _open_sessions(clients), phase_s))
+
+    return _live(target, in_json) | _live(target, in_events, _STREAMED[target])
+
+
+def _live(target: str, life: Life, options: list[str] | None = None) -> Values:
+    """Start a server, connect all clients, let them do something, and stop it."""
+    port = free_port()
+
+    async def main(server: ServerProcess) -> Values:
+        clients = [await connect(server, port) for _ in range(_CLIENTS)]
+        async with asyncio.timeout(_PATIENCE_S):
+            values = await life(server, clients)
+        for client in clients:
+            client.close()
+        return values
+
+    command = [*COMMANDS[target], str(port), *(options or [])]
+    with ServerProcess(command) as server, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            return runner.run(main(server))
+        except TimeoutError:
+            raise server.complaint(f"not done in {_PATIENCE_S} seconds") from None
+        finally:
+            server.terminate()
+
+
+async def _open_sessions(clients: list[Connection]) -> list[tuple[Connection, CallForm]]:
+    """A session for each client, with the calls it is going to make."""
+    found = []
+    for client in clients:
+        session = _SESSION_ID.search(await client.ask(messages.initialize()))
+        name = "" if session is None else session[1].decode()  # a floor has none
+        await client.ask(messages.initialized(name))
+        found.append((client, messages.legacy_call(name)))
+    return found
+
+
+async def _phase(server: ServerProcess, calling: list[tuple[Connection, CallForm]], seconds: float) -> Flow:
+    await check(calling)
+    await flow(server, calling, for_seconds(seconds * _WARM_UP))
+    return await flow(server, calling, for_seconds(seconds))
+
+
+def _one(name: str, taken: Flow) -> Values:
+    return {
+        f"{name}_p50_us": statistics.median(taken.times) * 1e6,
+        f"{name}_cpu_us": taken.server_cpu_s / len(taken.times) * 1e6,
+    }
+
+
+def _many(name: str, taken: Flow) -> Values:
+    return {
+        f"{name}_cpu_us": taken.server_cpu_s / len(taken.times) * 1e6,
+        f"{name}_per_s": len(taken.times) / taken.wall_s,
+        f"{name}_generator_percent": taken.generator_cpu_s / taken.wall_s * 100,
+    }
+
+
+async def _call_often(server: ServerProcess, clients: list[Connection]) -> Values:
+    """Memory after many calls."""
+    count = itertools.count(1)
+    await flow(server, await _open_sessions(clients), lambda: next(count) < _CALLS)
+    return {"resident_mb": server.resident_mb()}
+
+
+async def _fill_memory(server: ServerProcess, clients: list[Connection]) -> Values:
+    """The same, and what sessions add that nobody uses."""
+    values = await _call_often(server, clients)
+    await _leave_sessions(clients, _FIRST_SESSIONS)
+    before_mb = server.resident_mb()
+    await _leave_sessions(clients, _SESSIONS)
+    return values | {"session_kb": (server.resident_mb() - before_mb) * 1024 / _SESSIONS}
+
+
+async def _leave_sessions(clients: list[Connection], count: int) -> None:
+    for client in itertools.islice(itertools.cycle(clients), count):
+        await client.ask(messages.initialize())
+
+
+SUITE = Suite(
+    name="http",
+    ours="hubbub",
+    peer="mcp",
+    targets={
+        "hubbub": "examples/echo.py, started with `hubbub serve`; Host and Origin checks, a limit and metrics on",
+        "mcp": "mcp 2.3.0 MCPServer, structured output off, as it installs: asyncio and h11",
+        "uvicorn": "a floor: a bare ASGI application on uvicorn, httptools and uvloop",
+        "httptools": "a floor: httptools on uvloop, with no server around it",
+    },
+    measures=[
+        Measure("legacy_cpu_us", "legacy, 16 clients, CPU a call", "µs", Goal(Bound.SHARE, 1 / 6)),
+        Measure("modern_cpu_us", "modern, 16 clients, CPU a call", "µs", Goal(Bound.SHARE, 1 / 6)),
+        Measure("events_cpu_us", "legacy, answers as events, 16 clients, CPU a call", "µs", Goal(Bound.SHARE, 1 / 8)),
+        Measure("legacy_one_p50_us", "legacy, one call at a time, p50", "µs", Goal(Bound.SHARE, 1 / 3)),
+        Measure("modern_one_p50_us", "modern, one call at a time, p50", "µs", Goal(Bound.SHARE, 1 / 3)),
+        Measure("legacy_one_cpu_us", "legacy, one call at a time, CPU a call", "µs"),
+        Measure("modern_one_cpu_us", "modern, one call at a time, CPU a call", "µs"),
+        Measure("legacy_per_s", "legacy, 16 clients, calls a second", ""),
+        Measure("modern_per_s", "modern, 16 clients, calls a second", ""),
+        Measure("events_per_s", "legacy, answers as events, 16 clients, calls a second", ""),
+        Measure("legacy_generator_percent", "legacy, 16 clients, load of the generator", "%"),
+        Measure("resident_mb", "resident memory after 10,000 calls", "MB", Goal(Bound.VALUE, 45)),
+        Measure("session_kb", "an idle session", "KB", Goal(Bound.VALUE, 3)),
+    ],
+    measure=_measure,
+)

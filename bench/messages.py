@@ -1,0 +1,82 @@
+"""What the generator for HTTP sends: the requests of a legacy and of a modern client, as bytes.
+
+The headers are those that the official client sends. There is no `Origin`: only browsers have one.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+TEXT = b"a text of 20 letters"
+FIRST_ID = 1_000_000
+LEGACY = "2025-11-25"
+MODERN = "2026-07-28"
+_CLIENT = {"name": "bench", "version": "1"}
+_META = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientCapabilities": {},
+    "io.modelcontextprotocol/clientInfo": _CLIENT,
+}
+
+
+@dataclass(frozen=True)
+class CallForm:
+    """A call of `echo`, cut where its id goes. All ids have one length, so the head need not change."""
+
+    before: bytes
+    after: bytes
+
+    def request(self, identifier: int) -> bytes:
+        """The whole request."""
+        return b"%b%d%b" % (self.before, identifier, self.after)
+
+
+def initialize() -> bytes:
+    """Opens a session."""
+    params = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": _CLIENT}
+    return _post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+
+
+def initialized(session: str) -> bytes:
+    """Ends the handshake."""
+    return _post({"jsonrpc": "2.0", "method": "notifications/initialized"}, _legacy_headers(session))
+
+
+def legacy_call(session: str) -> CallForm:
+    """Calls of one session."""
+    return _call({}, _legacy_headers(session))
+
+
+def modern_call() -> CallForm:
+    """Calls that stand for themselves."""
+    headers = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "echo"}
+    return _call({"_meta": _META}, headers)
+
+
+def _legacy_headers(session: str) -> dict[str, str]:
+    return {"mcp-session-id": session, "mcp-protocol-version": LEGACY}
+
+
+def _call(more: dict[str, Any], headers: dict[str, str]) -> CallForm:
+    params = {"name": "echo", "arguments": {"text": TEXT.decode()}, **more}
+    request = _post({"jsonrpc": "2.0", "id": FIRST_ID, "method": "tools/call", "params": params}, headers)
+    before, _, after = request.partition(b"%d" % FIRST_ID)
+    return CallForm(before, after)
+
+
+def _post(message: dict[str, Any], headers: dict[str, str] | None = None) -> bytes:
+    body = json.dumps(message, separators=(",", ":")).encode()
+    fields = {
+        "host": "127.0.0.1:3000",
+        "accept": "application/json, text/event-stream",
+        "accept-encoding": "gzip, deflate",
+        "connection": "keep-alive",
+        "user-agent": "bench",
+        **(headers or {}),
+        "content-length": str(len(body)),
+        "content-type": "application/json",
+    }
+    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + body
