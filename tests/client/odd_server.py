@@ -65,10 +65,7 @@ def misbehave(request):
             say({"jsonrpc": "2.0", "id": str(identifier), "result": {"tools": []}})
             return True
         case "huge":
-            sys.stdout.write(
-                '{"jsonrpc":"2.0","id":%d,"result":{"tools":[],"x":"%s"}}\n' % (identifier, "x" * (20 << 20))
-            )
-            sys.stdout.flush()
+            answer(request, {"tools": [], "x": "x" * (20 << 20)})
             return True
         case "endless":
             while True:
