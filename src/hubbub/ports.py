@@ -6,7 +6,7 @@ picks a `Peer`; limits, policies and metrics are functions from `Peer` to `Peer`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from hubbub.protocol.model import ANONYMOUS
 
@@ -129,6 +129,7 @@ class HttpExchange(Protocol):
         """The answer is complete: stop noticing."""
 
 
+@runtime_checkable
 class Interruptible(Protocol):
     """A way back that can be taken up again later."""
 

@@ -167,6 +167,23 @@ async def test_null_or_broken_ids_are_refused(demo: Site) -> None:
         assert (await session.post(request("ping", id=wrong))).status == 400
 
 
+async def test_a_call_of_a_batch_can_be_cancelled() -> None:
+    async with running() as here:
+        session = await open_session(here.site, "2025-03-26")
+        batch = [call("wait", {"name": "a"}, id="x"), request("ping", id="y")]
+        waiting = asyncio.create_task(session.post(batch))
+        await here.happened("start a")
+        doubled = await session.post(request("ping", id="x"))
+        assert (doubled.status, doubled.code) == (400, -32600)
+        again = await session.post([request("ping", id="x"), request("ping", id="z")])
+        assert [(one["id"], "error" in one) for one in again.json] == [(None, True), ("z", False)]
+        note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "x"}}
+        assert (await session.post(note)).status == 202
+        assert [one["id"] for one in (await waiting).json] == ["y"]
+        await here.happened("cancelled a")
+        assert (await session.post(request("ping", id="x"))).json["result"] == {}
+
+
 async def test_batches_are_part_of_one_revision_only(demo: Site) -> None:
     batch = [request("ping", id=1), INITIALIZED, request("tools/list", id=2)]
     for version in VERSIONS:

@@ -10,17 +10,13 @@ Wraps the whole HTTP app, so that refusals too can be read by the page that gets
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 from hubbub import bounds
 from hubbub.protocol.authority import ANY, Origins
 from hubbub.protocol.headers import PARAMETER_PREFIX
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+from hubbub.transports.http import App, Receive, Scope, Send
 
 METHODS: Final = ("GET", "POST", "OPTIONS", "DELETE")
 HEADERS: Final = (
@@ -50,7 +46,7 @@ class Cors:
         self._allowing: App | None = None
         self._refusing: App | None = None
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] == "http":
             for name, value in scope["headers"]:
@@ -58,7 +54,7 @@ class Cors:
                     return await self._choose(value, scope)(scope, receive, send)
         await self._app(scope, receive, send)
 
-    def _choose(self, origin: bytes, scope: MutableMapping[str, Any]) -> App:
+    def _choose(self, origin: bytes, scope: Scope) -> App:
         if not self._origins.allow(origin):
             if self._refusing is None:
                 self._refusing = _middleware(self._app, origins=())

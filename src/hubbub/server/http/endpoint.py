@@ -40,7 +40,7 @@ from hubbub.server.http.modern import Modern
 from hubbub.server.http.plain import Plain
 from hubbub.server.http.post import VERSION_HEADER, Post
 from hubbub.server.http.sessions import Sessions
-from hubbub.server.http.streams import EventStore, Stream
+from hubbub.server.http.streams import UNNUMBERED, EventStore, Stream
 from hubbub.server.server import Server
 
 logger = logging.getLogger("hubbub.http")
@@ -205,7 +205,7 @@ class Endpoint:
             self._open_streams -= 1
 
     async def _listen_plainly(self, exchange: HttpExchange, principal: Principal) -> None:
-        stream = Stream(0, self._plain_store)
+        stream = Stream(UNNUMBERED, self._plain_store)
         self._plain_streams.add(stream)
         try:
             await self._plain.listen(exchange, principal, stream)

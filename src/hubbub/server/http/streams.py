@@ -13,6 +13,9 @@ from hubbub import bounds
 from hubbub.ports import HttpExchange
 from hubbub.protocol.sse import encode_event
 
+UNNUMBERED = 0
+"""The id of a stream that nobody can come back to; its events have no ids."""
+
 
 class EventStore:
     """What all streams of an endpoint keep, so that together they stay within bounds."""
@@ -121,9 +124,9 @@ class Stream:
         """The number of the newest event."""
         return self._sequence
 
-    def _next_id(self) -> str:
+    def _next_id(self) -> str | None:
         self._sequence += 1
-        return f"{self.id}-{self._sequence}"
+        return None if self.id == UNNUMBERED else f"{self.id}-{self._sequence}"
 
 
 def parse_event_id(text: str) -> tuple[int, int] | None:
