@@ -11,7 +11,7 @@ from tests.client.ends import nothing_left, until
 from tests.client.scripted import Asked, scripted
 
 from hubbub.client import Client, ServerConfig
-from hubbub.errors import HttpError, SessionLost, TransportError
+from hubbub.errors import ConnectionClosed, HttpError, SessionLost, TransportError
 from hubbub.net.backoff import Backoff
 from hubbub.net.door import Door
 from hubbub.net.egress import ANYWHERE
@@ -169,6 +169,21 @@ async def test_a_stream_that_ends_fails_what_waits() -> None:
         error = await client.wait_lost()
         assert isinstance(error, TransportError)
         await client.close()
+
+
+async def test_closing_while_starting_ends_the_start() -> None:
+    async def hang(asked: Asked) -> None:
+        await asyncio.sleep(30)
+
+    async with nothing_left(), scripted(hang) as server:
+        for transport in ("sse", "http"):
+            client = Client(ServerConfig(id="o", transport=transport, url=server.url))
+            starting = asyncio.create_task(client.start())
+            count = len(server.asked)
+            await until(lambda count=count: len(server.asked) > count)  # type: ignore[misc]
+            await client.close()
+            with pytest.raises((ConnectionClosed, TransportError)):
+                await starting
 
 
 async def test_a_server_that_has_neither_fails_with_its_first_refusal() -> None:

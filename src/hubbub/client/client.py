@@ -335,7 +335,7 @@ class Client:
             raise InvalidParams("A legacy server tells of changes unasked; subscribe to resources with `subscribe`")
         wanted = ListenFilter(tools, prompts, resources, uris or [])
         listening = Listening(self._session, wanted)
-        self._listening.append(listening)
+        self._listening = [*(open_ for open_ in self._listening if not open_.is_over), listening]
         seconds = self.config.timeout_s if timeout_s is None else positive_seconds("timeout_s", timeout_s)
         await listening.start(seconds)
         return listening

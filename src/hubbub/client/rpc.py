@@ -126,7 +126,13 @@ class JsonRpcClient:
             raise ConnectionClosed("The client is closed")
         if self._starting is None:
             self._starting = asyncio.ensure_future(self.link.start(self))
-        await asyncio.shield(self._starting)
+        starting = self._starting
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            if starting.cancelled():  # by `close`; our own caller was not
+                raise ConnectionClosed("The client was closed while it started") from None
+            raise
         self._is_started = True
 
     async def request(

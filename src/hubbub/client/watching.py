@@ -80,6 +80,11 @@ class Listening:
         self.accepted = ListenFilter()
         """What the server agreed to tell."""
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will be heard."""
+        return self._task is not None and self._task.done()
+
     async def start(self, timeout_s: float) -> None:
         """Open the stream and wait until the server hears us.
 
