@@ -101,7 +101,8 @@ def test_names_come_from_the_settings_file(hubbub: Run, tmp_path: Path, demo_url
     assert answered(hubbub("tools", "demo-http", "--json", DEMO_URL=demo_url))["tools"][1]["name"] == "echo"
     refused(hubbub("tools", "demo-http"), 2, "DEMO_URL", "not set")
     refused(hubbub("tools", "wether"), 2, "there is no server 'wether'", "did you mean 'weather'?", "after `--`")
-    assert hubbub("doctor", "--json").returncode == 0
+    checks = json.loads(hubbub("doctor", "--json").stdout)["checks"]
+    assert [check["ok"] for check in checks if check["name"] == "settings"] == [True]
 
 
 def test_a_command_of_the_settings_file_is_started(hubbub: Run, tmp_path: Path) -> None:
@@ -153,6 +154,8 @@ def test_names_come_from_an_mcp_servers_file(hubbub: Run, tmp_path: Path) -> Non
     refused(hubbub("tools", "parrot", "--mcp-json", "none.json"), 2, "none.json cannot be read")
 
 
+NO_OBJECT = '{"jsonrpc":"2.0","id":1,"result":[]}'
+
 # -- mistakes ------------------------------------------------------------------------
 
 
@@ -172,7 +175,7 @@ def test_names_come_from_an_mcp_servers_file(hubbub: Run, tmp_path: Path) -> Non
         (("--", "no-such-program"), 3, ("cannot be started",)),
         (("--", "sh", "-c", "echo out of paper >&2; exit 7"), 3, ("out of paper",)),
         (("--timeout", "1", "--", "sleep", "30"), 3, ("within 1 s", "--timeout")),
-        (("--protocol-version", "2025-11-25", "--", "sh", "-c", "read x; echo '{\"id\":1,\"jsonrpc\":\"2.0\",\"result\":[]}'"), 4, ("no object",)),
+        (("--protocol-version", "2025-11-25", "--", "sh", "-c", f"read x; echo '{NO_OBJECT}'"), 4, ("no object",)),
     ],
 )  # fmt: skip
 def test_a_failure_is_one_line_and_an_exit_code(

@@ -33,7 +33,7 @@ def serve(request):
     elif method == "tools/list":
         cursor = request.get("params", {}).get("cursor")
         page = {"tools": [{"name": "echo" if cursor is None else "second", "inputSchema": {"type": "object"}}]}
-        answer(request, page if cursor is not None else {**page, "nextCursor": ""})
+        answer(request, page if cursor is not None or MODE == "changes" else {**page, "nextCursor": ""})
     elif method == "tools/call":
         answer(request, {"content": [{"type": "text", "text": json.dumps(request["params"]["arguments"])}]})
     elif method == "ping":
@@ -96,6 +96,18 @@ def misbehave(request):
                 pong, refused = (json.loads(sys.stdin.readline()) for _ in range(2))
                 answer(request, {"content": [], "structuredContent": {"pong": pong, "refused": refused}})
                 return True
+        case "changes":
+            say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+            return False
+        case "withdraws-its-question":
+            if method == "tools/call":
+                say({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"message": "?"}})
+                time.sleep(0.2)
+                say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q"}})
+                return False
+        case "dies-of-probes":
+            if method == "server/discover":
+                raise SystemExit(1)
         case "odd-content":
             if method == "tools/call":
                 blocks = [

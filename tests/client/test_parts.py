@@ -295,7 +295,7 @@ class Loose:
     async def exchange(self, outgoing: Any) -> None:
         self.sent.append(msgspec.json.decode(outgoing.body))
 
-    async def post(self, message: bytes, *, is_stateless: bool = False, headers: Any = None) -> None:
+    async def post(self, message: bytes, **_: Any) -> None:
         self.sent.append(msgspec.json.decode(message))
 
     def withdraw(self, outgoing: Any, reason: str) -> None:

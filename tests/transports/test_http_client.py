@@ -600,3 +600,14 @@ async def test_a_mirrored_header_that_is_missing_makes_us_look_again() -> None:
         assert [tool.name for tool in await client.tools()] == ["weather"]
         await client.call_tool("weather", {"city": "Bern"})
         assert server.count("tools/call") == 3
+
+
+async def test_a_secret_that_the_server_repeats_is_masked() -> None:
+    async def echo(asked: Asked) -> None:
+        await asked.reply(500, asked.headers["authorization"].encode() + b" was wrong")
+
+    async with scripted(echo) as server:
+        with pytest.raises(HttpError) as raised:
+            await Client(config(server, headers={"Authorization": "Bearer canary-4711"})).start()
+        assert raised.value.data["body"] == "*** was wrong"
+        assert "canary" not in f"{raised.value!r} {raised.value.data}"

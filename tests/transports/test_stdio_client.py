@@ -368,3 +368,45 @@ async def test_odd_content_costs_only_itself() -> None:
         ]
         assert not result.is_error
         assert [tool.name for tool in await client.tools()] == ["good"]
+
+
+async def test_what_was_given_in_confidence_does_not_come_back_in_errors() -> None:
+    code = "import os,sys; sys.stderr.write('I got ' + os.environ['API_TOKEN'] + '\\n')"
+    config = ServerConfig(id="x", command=sys.executable, args=["-c", code], env={"API_TOKEN": "canary-31337"})
+    with pytest.raises(TransportError, match=r"it said: I got \*\*\*") as raised:
+        await Client(config).start()
+    assert "canary-31337" not in repr(raised.value.data)
+
+
+async def test_an_old_server_that_ends_at_an_unexpected_message_is_started_again() -> None:
+    async with nothing_left():
+        for _ in range(2):
+            async with Client(odd("dies-of-probes", protocol_version=None)) as client:
+                assert client.era == "legacy"
+                assert len(await client.tools()) == 2
+                assert client.is_open
+
+
+async def test_a_question_that_is_withdrawn_is_not_answered() -> None:
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def never(request: Any) -> dict[str, Any]:
+        started.set()
+        try:
+            await asyncio.sleep(30)
+        finally:
+            ended.set()
+        return {}
+
+    async with nothing_left(), Client(odd("withdraws-its-question"), elicitation=never) as client:
+        await client.call_tool("echo")
+        assert started.is_set()
+        await ended.wait()
+
+
+async def test_tools_may_change_while_one_is_called() -> None:
+    heard: list[str] = []
+    async with Client(odd("changes"), on_change=lambda change: heard.append(change.kind)) as client:
+        results = await asyncio.gather(*(client.call_tool("echo", {"n": n}) for n in range(10)), client.tools())
+        assert [result.content[0].text for result in results[:10]] == [json.dumps({"n": n}) for n in range(10)]
+        assert heard == ["tools"] * 11

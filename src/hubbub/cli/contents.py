@@ -23,12 +23,18 @@ def tool_lines(result: ToolResult, tool: str, folder: str) -> Iterator[str]:
 
 
 def failure_lines(result: ToolResult, tool: str, folder: str) -> Iterator[str]:
-    """Why a tool failed: its own words, or what it put in their place."""
-    match result.structured_content:
+    """Why a tool failed: the message of our own servers' data, else whatever it says."""
+    match result.content:
+        case [Text(text=text)]:
+            data = _decoded(text)
+        case _:
+            data = result.structured_content
+    match data:
         case {"error": {"message": str(message)}}:
             yield f"{tool} failed: {message}"
         case _:
-            yield f"{tool} failed: {chr(10).join(tool_lines(result, tool, folder)) or 'it does not say why'}"
+            said = "\n".join(tool_lines(result, tool, folder))
+            yield f"{tool} failed: {said or 'it does not say why'}"
 
 
 def block_lines(blocks: Iterable[Any], stem: str, folder: str) -> Iterator[str]:
@@ -71,11 +77,16 @@ def _is_only(content: list[Any], structured: Any) -> bool:
         case []:
             return True
         case [Text(text=text)]:
-            try:
-                return bool(msgspec.json.decode(text) == structured)
-            except (msgspec.DecodeError, RecursionError, UnicodeError):
-                return False
+            return bool(_decoded(text) == structured)
     return False
+
+
+def _decoded(text: str) -> Any:
+    """Text that is JSON as its value; anything else as it is."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return text
 
 
 def _saved(what: str, data: bytes, stem: str, mime_type: str, folder: str) -> str:

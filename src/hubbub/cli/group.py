@@ -9,7 +9,7 @@ import click
 
 from hubbub import __version__
 from hubbub.assembly.entries import PackEntry, find_packs
-from hubbub.cli.failing import WRONG_USAGE, say
+from hubbub.cli.failing import INTERRUPTED, WRONG_USAGE, say
 from hubbub.errors import HubbubError
 from hubbub.settings import nearest
 
@@ -37,8 +37,8 @@ def run_command(arguments: list[str]) -> int:
         path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx is not None else "hubbub"
         say(f"{error.format_message().rstrip('.')} (see `{path} --help`)")
         return error.exit_code
-    except click.Abort:
-        return WRONG_USAGE
+    except click.Abort as error:  # What click makes of Ctrl+C, and of an input that ends.
+        return INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else WRONG_USAGE
     return int(code or 0)
 
 

@@ -28,6 +28,9 @@ _KINDS: Final = {
 }
 _DEEPEST: Final = 16
 """How far references in a schema are followed."""
+_BRANCHES: Final = 64
+"""How many alternatives are looked into."""
+_SHOWN_DEPTH: Final = 3
 _UNREAD: Final = object()
 
 
@@ -86,14 +89,16 @@ def describe(schema: Any) -> str:
     )
 
 
-def type_name(schema: Any, root: Mapping[str, Any]) -> str:
+def type_name(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
     """The type of a value, for people."""
     found = _resolve(schema, root)
     choices = found.get("enum")
+    if depth > _SHOWN_DEPTH:
+        return "any"
     if isinstance(choices, list) and choices:
         return "|".join(str(choice) for choice in choices)
     types = [
-        f"{type_name(found['items'], root)}[]" if each == "array" and "items" in found else each
+        f"{type_name(found['items'], root, depth + 1)}[]" if each == "array" and "items" in found else each
         for each in _types(schema, root)
     ]
     return "|".join(types) or "any"
@@ -190,14 +195,17 @@ def _items(schema: Any, root: Mapping[str, Any]) -> Any:
     return {}
 
 
-def _types(schema: Any, root: Mapping[str, Any], depth: int = 0) -> list[str]:
-    """The JSON types that a value may have; none if the schema does not say."""
+def _types(schema: Any, root: Mapping[str, Any], seen: set[int] | None = None) -> list[str]:
+    """The JSON types that a value may have; none if the schema does not say, or only refers to itself."""
     found = _resolve(schema, root)
     named = found.get("type")
-    types = [named] if isinstance(named, str) else [each for each in named or () if isinstance(each, str)]
-    if not types and depth < _DEEPEST:
+    listed = [named] if isinstance(named, str) else named if isinstance(named, list) else []
+    types = [each for each in listed if isinstance(each, str)]
+    seen = set() if seen is None else seen  # Each schema is looked at once, however many refer to it.
+    if not types and id(found) not in seen and len(seen) < _BRANCHES:
+        seen.add(id(found))
         for branch in _branches(found):
-            types += _types(branch, root, depth + 1)
+            types += _types(branch, root, seen)
     if not types:
         choices = found["enum"] if isinstance(found.get("enum"), list) else [found["const"]] if "const" in found else []
         types = [_type_of(choice) for choice in choices]

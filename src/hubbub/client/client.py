@@ -392,9 +392,13 @@ class Client:
             timeout_s=self.config.timeout_s,
             answer=self._answer,
             notified=self._notified,
-            lost=lambda error: self._lost.set(),
+            lost=lambda error: self._take_loss(link),
             on_line=self.config.on_stdout_line,
         )
+
+    def _take_loss(self, link: Link) -> None:
+        if self._session.agreement is not None and self._session.rpc.link is link:
+            self._lost.set()
 
     async def _answer(self, method: str, params: Raw, request: Request | None) -> Any:
         return await self._answer_for(request.back if request is not None else None, method, params)

@@ -1,6 +1,6 @@
 """Which era a server speaks: modern first, legacy on the recognised signs.
 
-The verdict on an address is remembered for as long as the process lives. It is only
+The verdict on a server is remembered for as long as the process lives. It is only
 taken from what a server says: a network that fails is no sign.
 """
 
@@ -39,9 +39,9 @@ def probe_s() -> float:
     return bounds.PROBE_S
 
 
-def forget(address: str) -> None:
-    """What was known of an address no longer holds."""
-    _known_legacy.pop(address, None)
+def forget(key: str) -> None:
+    """What was known of a server no longer holds."""
+    _known_legacy.pop(key, None)
 
 
 async def agree(session: Session, pinned: str | None) -> None:
@@ -68,9 +68,11 @@ async def _probe(session: Session) -> None:
         version = _legacy_sign(error, session.rpc.link.is_http)
         if version is None:
             raise
+        if session.rpc.failure is not None:
+            await session.restart()  # Some old servers end at the first message that they do not expect.
         await _initialize(session, version or None, may_probe=False)
-        if session.rpc.link.is_http and len(_known_legacy) < bounds.KNOWN_ERAS:
-            _known_legacy[session.rpc.link.address] = None
+        if len(_known_legacy) < bounds.KNOWN_ERAS:
+            _known_legacy[session.key] = None
 
 
 async def _discover(session: Session, version: str) -> None:
@@ -109,6 +111,8 @@ def _legacy_sign(error: Exception, is_http: bool) -> str | None:
             return "" if is_sign else None
         case TransportError(code="INVALID_RESPONSE"):
             return ""
+        case TransportError(code="TRANSPORT_CLOSED"):
+            return None if is_http else ""
         case DeadlineExceeded():
             return None if is_http else ""
         case _:
@@ -120,7 +124,7 @@ async def _initialize(session: Session, version: str | None, *, may_probe: bool)
         await session.initialize(version)
     except RemoteError as error:
         if error.code == _UNSUPPORTED_VERSION and may_probe:
-            forget(session.rpc.link.address)
+            forget(session.key)
             await _probe(session)
             return
         if error.status is None or not _leads_to_old_pair(error.status, session):
@@ -128,7 +132,7 @@ async def _initialize(session: Session, version: str | None, *, may_probe: bool)
         await _fall_back(session, version, error)
     except HttpError as error:
         if may_probe:
-            forget(session.rpc.link.address)
+            forget(session.key)
             await _probe(session)
             return
         if not _leads_to_old_pair(error.status, session):
@@ -152,7 +156,7 @@ async def _fall_back(session: Session, version: str | None, first: HubbubError) 
 
 
 def _is_known_legacy(session: Session) -> bool:
-    return session.rpc.link.address in _known_legacy
+    return session.key in _known_legacy
 
 
 def _supported(error: RemoteError) -> list[str]:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from hubbub import bounds
 from hubbub.client.config import Provider, ServerConfig, Values, secret_values
+from hubbub.client.known_secrets import KnownSecrets
 from hubbub.errors import HubbubError, SettingsError, TransportError
 from hubbub.protocol.http_headers import check_outgoing
 
@@ -18,17 +19,21 @@ if TYPE_CHECKING:
 
 def open_link(config: ServerConfig, *, over_old_pair: bool = False) -> Link:
     """A link that is ready to be started."""
+    secrets = KnownSecrets()
     if config.transport == "stdio":
         from hubbub.transports.stdio_client import StdioLink
 
         async def variables() -> dict[str, str | None]:
-            return await gathered("env", config.env, config.env_provider)
+            found = await gathered("env", config.env, config.env_provider)
+            secrets.learn(found, only_telling_names=True)
+            return found
 
         return StdioLink(
             (str(config.command), *config.args),
             variables,
             folder=config.chdir,
             on_stderr_line=config.on_stderr_line,
+            mask=secrets.mask,
         )
     from hubbub.net.door import Door
     from hubbub.net.egress import egress_for
@@ -39,7 +44,7 @@ def open_link(config: ServerConfig, *, over_old_pair: bool = False) -> Link:
     def make_door() -> Door:
         return Door(egress, connect_s=config.open_timeout_s or bounds.CONNECT_S, idle_s=config.read_timeout_s)
 
-    headers = _headers(config)
+    headers = _headers(config, secrets)
     limit = config.max_response_bytes or bounds.RESPONSE_BYTES
     if config.transport == "websocket":
         from hubbub.transports.websocket_client import WebSocketLink
@@ -58,10 +63,11 @@ def open_link(config: ServerConfig, *, over_old_pair: bool = False) -> Link:
         limit=limit,
         most_reconnects=config.sse_max_reconnects or bounds.RECONNECTS,
         on_diagnostic=config.on_stderr_line,
+        mask=secrets.mask,
     )
 
 
-def _headers(config: ServerConfig) -> Callable[[], Awaitable[dict[str, str]]]:
+def _headers(config: ServerConfig, secrets: KnownSecrets) -> Callable[[], Awaitable[dict[str, str]]]:
     """The headers of each request, before the transport adds its own."""
 
     async def headers() -> dict[str, str]:
@@ -74,7 +80,9 @@ def _headers(config: ServerConfig) -> Callable[[], Awaitable[dict[str, str]]]:
                 kept[name.lower()] = name, value
         if config.headers_provider is not None:
             _check_headers(kept.values())
-        return dict(kept.values())
+        found = dict(kept.values())
+        secrets.learn(found)
+        return found
 
     return headers
 

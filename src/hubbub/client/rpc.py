@@ -8,6 +8,7 @@ questions go to `answer`, notifications to `notified`. What methods mean is the 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -24,7 +25,6 @@ from hubbub.errors import (
     HubbubError,
     InvalidParams,
     MessageError,
-    Overloaded,
     RemoteError,
     TransportError,
 )
@@ -39,6 +39,7 @@ from hubbub.protocol.jsonrpc import (
     encode_request,
     encode_result,
 )
+from hubbub.protocol.params import CancelledParams, decode_params
 from hubbub.protocol.revisions import NEWEST_LEGACY
 from hubbub.protocol.wire import ProgressParams
 
@@ -100,6 +101,7 @@ class JsonRpcClient:
         self._on_line = on_line
         self._pending: dict[bytes, Request] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._questions: dict[bytes, asyncio.Task[Any]] = {}
         self._last_id = 0
         self._failure: HubbubError | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -201,7 +203,16 @@ class JsonRpcClient:
         if not method.strip():
             raise InvalidParams("A notification needs a method")
         self._check_open()
-        await self.link.post(encode_notification(method, params), is_stateless=is_stateless, headers=headers)
+        await self._post(encode_notification(method, params), is_stateless=is_stateless, headers=headers)
+
+    async def _post(
+        self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] = NO_HEADERS
+    ) -> None:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self.link.post(message, is_stateless=is_stateless, headers=headers)
+        except TimeoutError:
+            raise DeadlineExceeded("The end of sending a message", self._timeout_s) from None
 
     async def close(self) -> None:
         """Fail what waits and close the link; may be called again, from any task."""
@@ -276,6 +287,8 @@ class JsonRpcClient:
         raw = Raw(b"{}") if params is UNSET else params
         if method == "notifications/progress":
             self._take_progress(raw)
+        elif method == "notifications/cancelled":
+            self._take_withdrawal(raw)
         elif self._notified is not None and method.startswith("notifications/"):
             self._call_back(self._notified, method, raw, request)
 
@@ -290,13 +303,24 @@ class JsonRpcClient:
                 progress.progress_token = request.token
             self._call_back(request.progress, progress)
 
+    def _take_withdrawal(self, raw: Raw) -> None:
+        """The server no longer wants to know."""
+        params, _ = decode_params("notifications/cancelled", raw)
+        if isinstance(params, CancelledParams) and params.request_id is not UNSET:
+            task = self._questions.get(bytes(params.request_id))
+            if task is not None:
+                task.cancel()
+
     def _take_question(self, envelope: Envelope, request: Request | None) -> None:
         if request is None:
             request = self._only_with_a_way_back()
         if len(self._tasks) >= bounds.PENDING_REQUESTS:
             logger.warning("a server asks too much at once; a question was dropped")
             return
-        self.spawn(self._reply(envelope, request))
+        assert envelope.id is not UNSET
+        key = bytes(envelope.id)
+        task = self._questions[key] = self.spawn(self._reply(envelope, request))
+        task.add_done_callback(lambda _: self._questions.pop(key, None))
 
     async def _reply(self, envelope: Envelope, request: Request | None) -> None:
         assert envelope.id is not UNSET
@@ -318,7 +342,7 @@ class JsonRpcClient:
         finally:
             _start_clocks(stopped)
         try:
-            await self.link.post(message)
+            await self._post(message)
         except HubbubError as error:
             logger.debug("an answer could not be sent: %s", error.message)
 
@@ -344,9 +368,12 @@ class JsonRpcClient:
             logger.warning("a callback failed", exc_info=True)
             return
         if isinstance(outcome, Awaitable):
-            if len(self._tasks) >= bounds.IN_FLIGHT:
-                raise Overloaded("callbacks", bounds.IN_FLIGHT)
-            self.spawn(outcome)
+            if len(self._tasks) < bounds.IN_FLIGHT:
+                self.spawn(outcome)
+                return
+            logger.warning("callbacks are too slow for what a server sends; one was dropped")
+            if inspect.iscoroutine(outcome):
+                outcome.close()
 
     def _tell_hook(self, message: bytes) -> None:
         if self._on_line is not None:

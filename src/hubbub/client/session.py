@@ -63,6 +63,12 @@ class Session:
         """Called after a lost session was replaced."""
 
     @property
+    def key(self) -> str:
+        """Names the server for what is remembered of it; never shown."""
+        config = self._config
+        return config.url or "\0".join((str(config.command), *config.args))
+
+    @property
     def revision(self) -> Revision:
         """How we speak.
 
@@ -136,8 +142,15 @@ class Session:
 
     async def fall_back(self) -> None:
         """Go on over the transport of 2024-11-05."""
+        await self._start_over(over_old_pair=True)
+
+    async def restart(self) -> None:
+        """Start the server once more."""
+        await self._start_over(over_old_pair=False)
+
+    async def _start_over(self, *, over_old_pair: bool) -> None:
         await self.rpc.close()
-        self.rpc = self._converse(True)
+        self.rpc = self._converse(over_old_pair)
         await self.rpc.start()
 
     # -- requests --------------------------------------------------------------------

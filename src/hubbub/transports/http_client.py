@@ -52,8 +52,10 @@ class HttpLink:
         limit: int = bounds.RESPONSE_BYTES,
         most_reconnects: int = bounds.RECONNECTS,
         on_diagnostic: Callable[[str], Any] | None = None,
+        mask: Callable[[str], str] = str,
     ) -> None:
         self.address = url
+        self._mask = mask
         self._make_door = make_door
         self._door = make_door()
         self._url = url
@@ -90,7 +92,7 @@ class HttpLink:
         try:
             answer = await self._door.send("POST", self._url, headers=headers, body=outgoing.body)
             if not answer.is_success:
-                raise await refusal(answer, self._limit, has_session=has_session)
+                raise await refusal(answer, self._limit, has_session=has_session, mask=self._mask)
             if is_opening:
                 self._session_id = _session_id(answer)
             if answer.media_type == EVENT_STREAM:
@@ -227,7 +229,7 @@ class HttpLink:
             return answer
         try:
             if not answer.is_success:
-                raise await refusal(answer, self._limit, has_session=_SESSION in headers)
+                raise await refusal(answer, self._limit, has_session=_SESSION in headers, mask=self._mask)
             data = {"content_type": answer.media_type}
             raise HttpError("The server did not answer with a stream of events", answer.status, data)
         finally:

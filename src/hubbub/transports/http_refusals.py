@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ _ABOUT_THE_CALLER = (401, 403, 407, 429, 503)
 """Statuses that say more than any body can: who asks, and when to come back."""
 
 
-async def refusal(answer: Answer, limit: int, *, has_session: bool) -> HubbubError:
+async def refusal(answer: Answer, limit: int, *, has_session: bool, mask: Callable[[str], str] = str) -> HubbubError:
     """The error that an answer stands for: a lost session, the server's own error, or the status.
 
     Raises:
@@ -31,7 +32,7 @@ async def refusal(answer: Answer, limit: int, *, has_session: bool) -> HubbubErr
         remote = RemoteError(error.code, error.message, None if error.data is UNSET else error.data)
         remote.status = answer.status
         return remote
-    data: dict[str, Any] = {"body": body[: bounds.ERROR_BODY_BYTES].decode(errors="replace")}
+    data: dict[str, Any] = {"body": mask(body[: bounds.ERROR_BODY_BYTES].decode(errors="replace"))}
     for name, header in (("www_authenticate", "WWW-Authenticate"), ("retry_after", "Retry-After")):
         if answer.header(header):
             data[name] = answer.header(header)

@@ -55,6 +55,7 @@ class StdioLink:
         *,
         folder: str | None = None,
         on_stderr_line: Callable[[str], Any] | None = None,
+        mask: Callable[[str], str] = str,
         limit: int = bounds.LINE_BYTES,
         close_s: float = bounds.CLOSE_S,
     ) -> None:
@@ -63,6 +64,7 @@ class StdioLink:
         self._variables = variables
         self._folder = folder
         self._on_stderr_line = on_stderr_line
+        self._mask = mask
         self._limit = limit
         self._close_s = close_s
         self._child: _Child | None = None
@@ -85,7 +87,7 @@ class StdioLink:
         options: dict[str, Any] = {} if os.name == "nt" else {"start_new_session": True}
         try:
             _, child = await loop.subprocess_exec(
-                lambda: _Child(receiver, self._limit, self._on_stderr_line, self._command[0]),
+                lambda: _Child(receiver, self._limit, self._on_stderr_line, self._command[0], self._mask),
                 *self._command,
                 env=variables,
                 cwd=self._folder,
@@ -142,11 +144,19 @@ class StdioLink:
 class _Child(asyncio.SubprocessProtocol):
     """What the loop tells of the child."""
 
-    def __init__(self, receiver: Receiver, limit: int, on_stderr_line: Callable[[str], Any] | None, name: str) -> None:
+    def __init__(
+        self,
+        receiver: Receiver,
+        limit: int,
+        on_stderr_line: Callable[[str], Any] | None,
+        name: str,
+        mask: Callable[[str], str],
+    ) -> None:
         self._receiver = receiver
         self._framer = Framer(limit)
         self._on_stderr_line = on_stderr_line
         self._name = name
+        self._mask = mask
         self._errors = bytearray()
         self._last_lines: deque[str] = deque(maxlen=bounds.STDERR_LINES)
         self._is_told = self._is_ending = False
@@ -228,14 +238,15 @@ class _Child(asyncio.SubprocessProtocol):
 
     def _ended(self) -> HubbubError:
         status = self._transport.get_returncode()
-        data: dict[str, Any] = {"pid": self.pid, "stderr": list(self._last_lines)}
+        lines = [self._mask(line) for line in self._last_lines]
+        data: dict[str, Any] = {"pid": self.pid, "stderr": lines}
         if status is None:
             how = "has closed its output"
         elif status < 0:
             how, data["termsig"] = f"was ended by {_signal_name(-status)}", -status
         else:
             how, data["exitstatus"] = f"has ended with status {status}", status
-        said = f"; it said: {' | '.join(list(self._last_lines)[-3:])}" if self._last_lines else ""
+        said = f"; it said: {' | '.join(lines[-3:])}" if lines else ""
         return TransportError("TRANSPORT_CLOSED", f"The server {self._name!r} {how}{said}", data)
 
     def _take_errors(self, data: bytes) -> None:
