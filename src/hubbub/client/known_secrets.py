@@ -8,7 +8,10 @@ from typing import Final
 
 from hubbub.security.redact import MASK, redact
 
-_TELLING: Final = re.compile(r"key|token|secret|pass|pwd|auth|cred|cookie|session|private", re.IGNORECASE)
+_TELLING: Final = re.compile(
+    r"(?:^|[_-])(?:key|pass|pat|pw|dsn|bearer|cookie|credentials?)(?:[_-]|$)|apikey|passw|passphrase|secret|token",
+    re.IGNORECASE,
+)
 _LEAST_CHARACTERS: Final = 6
 _MOST: Final = 64
 
