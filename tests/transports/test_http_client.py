@@ -21,6 +21,7 @@ from hubbub.errors import (
     SessionLost,
     TransportError,
 )
+from hubbub.protocol.model import Note
 
 
 def config(server: Scripted, **fields: Any) -> ServerConfig:
@@ -524,6 +525,30 @@ async def test_a_modern_server_without_discovery_is_modern_all_the_same() -> Non
     async with scripted(handle) as server, Client(config(server, protocol_version=None)) as client:
         assert client.era == "modern"
         assert await client.tools() == []
+
+
+async def test_a_handshake_names_its_methods_in_headers_and_what_follows_need_not() -> None:
+    async with scripted(legacy()) as server:
+        async with Client(config(server)) as client:
+            await client.tools()
+        for method in ("initialize", "notifications/initialized"):
+            assert server.all(method)[0].headers["mcp-method"] == method
+        assert "mcp-method" not in server.all("tools/list")[0].headers
+
+
+async def test_a_modern_notification_has_the_headers_of_a_request() -> None:
+    async def handle(asked: Asked) -> None:
+        if asked.rpc == "server/discover":
+            await asked.result({"supportedVersions": ["2026-07-28"], "capabilities": {}})
+        else:
+            await asked.reply(202)
+
+    async with scripted(handle) as server, Client(config(server, protocol_version=None)) as client:
+        await client.notify(Note("notifications/x", {"a": 1}))
+        (told,) = server.all("notifications/x")
+        assert told.headers["mcp-method"] == "notifications/x"
+        assert told.headers["mcp-protocol-version"] == "2026-07-28"
+        assert told.message == {"jsonrpc": "2.0", "method": "notifications/x", "params": {"a": 1}}
 
 
 async def test_a_pinned_version_is_not_probed() -> None:
