@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from hubbub import bounds
 from hubbub.ports import Connect
 from hubbub.server.connection import Connection
+from hubbub.server.loading import refuse_while_loading
 from hubbub.server.server import Server
 from hubbub.settings import ServeSettings
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from hubbub.transports.http_server import Site
 
 DEFAULT_SETTINGS = ServeSettings()
+_AT_A_TERMINAL = "waits for JSON-RPC messages on stdin: usually an MCP client starts it and sends them; Ctrl+D ends it"
 
 
 def connector(server: Server) -> Connect:
@@ -35,6 +37,8 @@ def serve_stdio(server: Server, *, limit: int = bounds.MESSAGE_BYTES) -> int:
 
     _trace_if_wanted(server)
     source, sink = stdio.claim_streams()
+    if os.isatty(source):
+        _say(f"{server.info.name} {_AT_A_TERMINAL}\n")
 
     async def main() -> None:
         stopped = asyncio.Event()
@@ -71,7 +75,10 @@ def run(
     """Serve until the client leaves, or over HTTP until a signal comes: the last line of a script that is a server.
 
     Whatever else can be set, `hubbub serve` sets.
+
+    Raises: DefinitionError, if `hubbub serve` loads the script at this moment.
     """
+    refuse_while_loading()
     if transport == "stdio":
         raise SystemExit(serve_stdio(server))
     settings = ServeSettings(host=host, port=port)

@@ -22,7 +22,9 @@ def studio_command(server: str, node: list[str]) -> list[str]:
 
 
 @contextlib.contextmanager
-def listening(command: list[str], environment: Mapping[str, str] | None = None, port: int | None = None) -> Iterator[int]:
+def listening(
+    command: list[str], environment: Mapping[str, str] | None = None, port: int | None = None
+) -> Iterator[int]:
     """A server over HTTP; its port, which it prints first unless it was told one."""
     output = subprocess.PIPE if port is None else subprocess.DEVNULL
     process = subprocess.Popen(

@@ -111,7 +111,7 @@ def test_the_number_of_callers_in_memory_is_bounded(clock, monkeypatch):
     quotas = Quotas(["mcp=1/minute"], clock=clock)
     for number in range(100):
         assert quotas.check("mcp", f"caller-{number}") is None
-    storage = quotas._window.storage
+    storage = quotas._storage
     assert len(storage._rings) == 10
     assert storage._times == 10
     assert quotas.check("mcp", "caller-99").status == 429
@@ -123,7 +123,7 @@ def test_the_number_of_remembered_requests_is_bounded(clock, monkeypatch):
     for number in range(10):
         assert all(quotas.check("mcp", f"caller-{number}") is None for _ in range(20))
         assert quotas.check("mcp", f"caller-{number}").status == 429
-    storage = quotas._window.storage
+    storage = quotas._storage
     assert storage._times == sum(len(ring.times) for ring in storage._rings.values()) <= 50
 
 

@@ -1,11 +1,11 @@
 """Rate limits: how many requests one caller may send to one endpoint in a while.
 
 Exact and without bursts at the edges: of any minute, the request after the hundredth
-is refused, and refused requests do not count. The windows are those of the `limits`
-library, which loads only when a limit is set; its strategy works the same on
-shared storages. Its own memory storage starts a thread every few milliseconds and
-keeps every caller it ever saw, so the memory here is ours: a ring of times for each
-caller, and a bounded number of callers.
+is refused, and refused requests do not count. Limits are written, and storages made,
+as in the `limits` library, which loads only when a limit is set; a shared storage of
+its would do the same. Its own memory storage starts a thread every few milliseconds
+and keeps every caller it ever saw, so the memory here is ours: a ring of times for
+each caller, and a bounded number of callers.
 """
 
 from __future__ import annotations
@@ -16,16 +16,13 @@ import time
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, NamedTuple
 
 from hubbub import bounds
 from hubbub.errors import SettingsError
 from hubbub.protocol.authority import is_loopback
 from hubbub.protocol.model import ANONYMOUS, Principal
 from hubbub.protocol.refusal import Refusal
-
-if TYPE_CHECKING:
-    from limits import RateLimitItem
 
 DEFAULTS: Final = ("mcp=100/minute", "health=1000/minute")
 """Applied off loopback when nothing is set. On loopback the only caller is oneself."""
@@ -35,19 +32,29 @@ _LARGEST: Final = 100_000
 _V6_PREFIX: Final = 64
 
 
+class Limit(NamedTuple):
+    """So many requests to one endpoint in so many seconds."""
+
+    path: str
+    amount: int
+    window_s: int
+    span: str
+    """The window in words."""
+
+
 class Quotas:
     """Counts requests by endpoint and caller. Endpoints without a limit are not counted."""
 
     def __init__(self, limits: Iterable[str] = (), *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._limits: dict[str, tuple[str, RateLimitItem]] = {}
+        self._limits: dict[str, Limit] = {}
         for text in limits:
             self._add(text)
         if "mcp" in self._limits:
             for name in _ALSO_MCP:  # what counts as one endpoint has one count
                 self._limits.setdefault(name, self._limits["mcp"])
         if self._limits:
-            self._window: Any = _moving_window(clock)
+            self._storage: Any = _bounded_memory(clock)
 
     def _add(self, text: str) -> None:
         from limits import parse
@@ -62,24 +69,25 @@ class Quotas:
             raise SettingsError(f"limits: {text!r} is not a limit; write mcp=100/minute (at most {_LARGEST})")
         if name in self._limits:
             raise SettingsError(f"limits: {name} has two limits; keep one")
-        self._limits[name] = self._limits["/" + name] = ("/" + name, item)
+        span = item.GRANULARITY.name if item.multiples == 1 else f"{item.multiples} {item.GRANULARITY.name}s"
+        limit = Limit("/" + name, item.amount, item.get_expiry(), span)
+        self._limits[name] = self._limits[limit.path] = limit
 
     def check(self, endpoint: str, caller: str) -> Refusal | None:
         """Count a request to an endpoint (`mcp` or `/mcp`), or refuse it."""
-        found = self._limits.get(endpoint)
-        if found is None:
+        limit = self._limits.get(endpoint)
+        if limit is None:
             return None
-        path, item = found
-        key = f"{path} {caller}"  # one text: the library's own separator may stand in either
-        return None if self._window.hit(item, key) else self._refusal(path, item, key)
+        key = f"{limit.path} {caller}"
+        is_accepted = self._storage.acquire_entry(key, limit.amount, limit.window_s)
+        return None if is_accepted else self._refusal(limit, key)
 
-    def _refusal(self, path: str, item: RateLimitItem, key: str) -> Refusal:
-        resets_at = self._window.get_window_stats(item, key).reset_time
-        wait_s = min(max(1, math.ceil(resets_at - self._clock())), item.get_expiry())
-        span = item.GRANULARITY.name if item.multiples == 1 else f"{item.multiples} {item.GRANULARITY.name}s"
+    def _refusal(self, limit: Limit, key: str) -> Refusal:
+        oldest, _ = self._storage.get_moving_window(key, limit.amount, limit.window_s)
+        wait_s = min(max(1, math.ceil(oldest + limit.window_s - self._clock())), limit.window_s)
         return Refusal(
             429,
-            f"Too many requests: {item.amount} per {span} on {path}; try again in {wait_s} s",
+            f"Too many requests: {limit.amount} per {limit.span} on {limit.path}; try again in {wait_s} s",
             ((b"retry-after", b"%d" % wait_s),),
         )
 
@@ -136,10 +144,9 @@ class _Ring:
         return self.times[self.next]
 
 
-def _moving_window(clock: Callable[[], float]) -> Any:
-    """The library's moving window over a memory of our own."""
+def _bounded_memory(clock: Callable[[], float]) -> Any:
+    """A storage for the library's moving windows."""
     from limits.storage import MovingWindowSupport, Storage
-    from limits.strategies import MovingWindowRateLimiter
 
     class BoundedMemory(Storage, MovingWindowSupport):
         """Knows the callers who came last; whoever is forgotten starts anew."""
@@ -202,4 +209,4 @@ def _moving_window(clock: Callable[[], float]) -> Any:
         def get_expiry(self, key: str) -> float:
             raise NotImplementedError
 
-    return MovingWindowRateLimiter(BoundedMemory())
+    return BoundedMemory()

@@ -26,6 +26,7 @@ def read_settings(kind: type[S], sources: Sources, section: Sequence[str] = ()) 
     section = tuple(section)
     _refuse_unknown_keys(kind, sources, section)
     values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
     for setting in settings_of(kind):
         if setting.is_section:
             values[setting.name] = read_settings(setting.kind, sources, (*section, setting.key))
@@ -33,11 +34,15 @@ def read_settings(kind: type[S], sources: Sources, section: Sequence[str] = ()) 
         given = sources.find(section, setting)
         if given is not None:
             values[setting.name] = _convert(given, setting)
+            origins[setting.name] = given.origin
         elif setting.default is msgspec.NODEFAULT:
             raise _missing(setting, section)
     try:
         return kind(**values)
     except ValueError as error:  # What `__post_init__` has to say about values that do not go together.
+        name, _, problem = str(error).partition(" ")
+        if name in origins:
+            raise SettingsError(f"{origins[name]} {problem}") from None
         raise SettingsError(f"settings {'.'.join(section) or 'of serve'}: {error}") from error
 
 

@@ -134,4 +134,4 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.address[1] > LAST_PORT:
-            raise ValueError(f"http_addr: there is no port {self.address[1]}")
+            raise ValueError(f"http_addr must have a port <= {LAST_PORT}, not {self.address[1]}")

@@ -8,6 +8,7 @@ the only module that imports it.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import math
 import socket
@@ -249,7 +250,9 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         reason = error.strerror or str(error)
-        raise SettingsError(f"Cannot listen on {host}:{port}: {reason}. Choose another with --port") from None
+        is_host = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+        flag = "--host" if is_host else "--port"
+        raise SettingsError(f"Cannot listen on {host}:{port}: {reason}. Choose another with {flag}") from None
     listener.listen(bounds.BACKLOG)
     return listener
 
