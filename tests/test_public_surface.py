@@ -4,13 +4,17 @@ import ast
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
+
+import pytest
 
 import hubbub
 from hubbub.cli.group import COMMANDS
 from hubbub.cli.serve import command as serve
 from hubbub.settings import ServeSettings, known_variables
 from hubbub.settings.fields import settings_of
+from hubbub.settings.servers import ServerSettings
 
 ROOT = Path(__file__).parents[1]
 
@@ -130,6 +134,52 @@ KEYS = [
 ]
 
 
+SERVER_KEYS = [
+    "url",
+    "transport",
+    "headers",
+    "command",
+    "args",
+    "env",
+    "cwd",
+    "timeout_s",
+    "protocol_version",
+    "allow_private_network",
+]
+
+SHARED_FLAGS = [
+    "--json",
+    "--timeout",
+    "--header",
+    "--header-env",
+    "--env",
+    "--mcp-json",
+    "--config",
+    "--protocol-version",
+    "--allow-private-network",
+    "-v",
+]
+
+CLIENT_FLAGS = {
+    "agent": [
+        "--model-url",
+        "--model",
+        "--key-env",
+        "--server",
+        "--allow",
+        "--deny",
+        "--system",
+        "--max-turns",
+        "--yes",
+        "--no-stream",
+    ],
+    "call": ["--args", "--save-to"],
+    "prompts": ["--save-to"],
+    "read": ["--save-to"],
+    "tools": [],
+}
+
+
 def test_the_public_names_are_these() -> None:
     assert hubbub.__all__ == sorted(NAMES)
     assert set(NAMES) <= set(dir(hubbub))
@@ -164,7 +214,7 @@ def test_the_version_is_that_of_the_distribution() -> None:
 
 
 def test_the_commands_are_these() -> None:
-    assert sorted(COMMANDS) == ["doctor", "key", "serve"]
+    assert sorted(COMMANDS) == ["agent", "call", "doctor", "key", "prompts", "read", "serve", "tools"]
 
 
 def test_the_flags_of_serve_are_these() -> None:
@@ -176,6 +226,21 @@ def test_the_settings_of_serve_are_these() -> None:
     ours = {name for name in known_variables(ServeSettings) if name.startswith("HUBBUB_")}
     assert ours == {f"HUBBUB_{key.upper()}" for key in KEYS}
     assert known_variables(ServeSettings) - ours == {"VDON_MCP_MAX_MESSAGE_BYTES", "VDON_MCP_TOOL_PROFILE"}
+
+
+def test_the_settings_of_a_server_that_we_connect_to_are_these() -> None:
+    assert [setting.key for setting in settings_of(ServerSettings)] == SERVER_KEYS
+    assert "HUBBUB_SERVERS__FILES__URL" in known_variables(ServerSettings, ("servers", "files"))
+    for setting in settings_of(ServerSettings):
+        assert setting.description.endswith("."), setting.name
+        assert setting.flag is None
+
+
+@pytest.mark.parametrize("name", ["agent", "call", "prompts", "read", "tools"])
+def test_the_flags_of_every_client_command_are_these(name: str) -> None:
+    command = import_module(f"hubbub.cli.{name}").command
+    flags = [parameter.opts[0] for parameter in command.params if parameter.opts[0].startswith("-")]
+    assert flags == [*CLIENT_FLAGS[name], *SHARED_FLAGS]
 
 
 def test_every_setting_says_what_it_means() -> None:

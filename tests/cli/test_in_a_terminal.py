@@ -41,6 +41,16 @@ def test_the_clock_stands_still_while_the_person_thinks(tmp_path: Path) -> None:
     assert (code, shown.splitlines()[-1]) == (0, "BA1: row 1, window")
 
 
+def test_the_bar_stays_away_while_the_person_types(tmp_path: Path) -> None:
+    with Terminal(*CALL, "book", "flight=BA1", "--protocol-version", "2025-11-25", folder=tmp_path) as terminal:
+        terminal.expect("row: (integer) ")
+        assert terminal.is_quiet_for(1.0)
+        terminal.type("1\n")
+        terminal.expect("[True] ")
+        terminal.type("\n")
+        assert terminal.end()[0] == 0
+
+
 def test_the_end_of_input_declines(tmp_path: Path) -> None:
     with Terminal(*CALL, "book", "flight=BA1", folder=tmp_path) as terminal:
         terminal.expect("row: ")

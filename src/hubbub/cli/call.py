@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +20,9 @@ from hubbub.cli.writing import write_json, write_lines
 from hubbub.client.client import Client
 from hubbub.client.results import ToolResult
 from hubbub.errors import SettingsError
+
+if TYPE_CHECKING:
+    from hubbub.cli.screen import ProgressBar
 
 _HELP = """Call a tool and show what it gives.
 
@@ -48,13 +52,14 @@ def command(options: Options, words: tuple[str, ...], given: str | None, folder:
         raise SettingsError("which tool? `hubbub tools` lists them")
     name, *pairs = rest
     whole = _whole(given, pairs)
+    bar = _bar(name)
 
     async def talk(client: Client) -> int:
         arguments = whole if whole is not None else await _typed(client, name, pairs)
-        result = await _call(client, name, arguments)
+        result = await _call(client, name, arguments, bar)
         return _show(result, name, folder, as_json=options.as_json)
 
-    return converse(config, talk, verbosity=options.verbosity)
+    return converse(config, talk, verbosity=options.verbosity, aside=nullcontext if bar is None else bar.away)
 
 
 def _whole(given: str | None, pairs: Sequence[str]) -> dict[str, Any] | None:
@@ -77,12 +82,19 @@ async def _typed(client: Client, name: str, pairs: Sequence[str]) -> dict[str, A
     return read_arguments(pairs, find_tool(await client.tools(), name).input_schema)
 
 
-async def _call(client: Client, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+def _bar(name: str) -> ProgressBar | None:
+    """Where progress is shown, if somebody looks."""
     if not sys.stderr.isatty():
-        return await client.call_tool(name, arguments)
+        return None
     from hubbub.cli.screen import ProgressBar
 
-    with ProgressBar(name) as bar:
+    return ProgressBar(name)
+
+
+async def _call(client: Client, name: str, arguments: Mapping[str, Any], bar: ProgressBar | None) -> ToolResult:
+    if bar is None:
+        return await client.call_tool(name, arguments)
+    with bar:
         return await client.call_tool(name, arguments, progress=bar.update)
 
 

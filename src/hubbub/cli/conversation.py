@@ -10,6 +10,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +21,7 @@ from hubbub.cli.outcomes import TERMINATED, tell_failure
 from hubbub.cli.terminal import note
 from hubbub.client.client import Client
 from hubbub.client.config import ServerConfig
+from hubbub.client.handlers import ElicitationAnswer, ElicitationRequest
 from hubbub.errors import HubbubError
 from hubbub.observe import configure_logging
 from hubbub.protocol.wire import MessageParams
@@ -28,11 +30,13 @@ from hubbub.security.redact import redact
 _LEVELS: Final = ("warning", "info", "debug")
 
 Talk = Callable[[Client], Awaitable[int]]
+Aside = Callable[[], AbstractContextManager[None]]
+"""Clears the screen for a question, until it is answered."""
 
 
-def converse(config: ServerConfig, talk: Talk, *, verbosity: int = 0) -> int:
+def converse(config: ServerConfig, talk: Talk, *, verbosity: int = 0, aside: Aside = nullcontext) -> int:
     """Connect to a server, talk, and part; return the exit code."""
-    return run(_converse(config, talk, verbosity), verbosity)
+    return run(_converse(config, talk, verbosity, aside), verbosity)
 
 
 def run(work: Awaitable[int], verbosity: int = 0, *, is_quiet: bool = False) -> int:
@@ -48,11 +52,16 @@ def run(work: Awaitable[int], verbosity: int = 0, *, is_quiet: bool = False) -> 
         return tell_failure(error)
 
 
-def client_of(config: ServerConfig, verbosity: int) -> Client:
+def client_of(config: ServerConfig, verbosity: int, aside: Aside = nullcontext) -> Client:
     """A client whose server can ask the person, and be heard."""
+
+    async def answer(request: ElicitationRequest) -> ElicitationAnswer:
+        with aside():
+            return await elicit(request)
+
     if verbosity:
         config = replace(config, on_stderr_line=lambda line: note(redact(f"{config.id}: {line}")))
-    return Client(config, elicitation=elicit, on_log=show_log if verbosity else None)
+    return Client(config, elicitation=answer, on_log=show_log if verbosity else None)
 
 
 def show_log(message: MessageParams) -> None:
@@ -62,8 +71,8 @@ def show_log(message: MessageParams) -> None:
     note(redact(f"[{message.level}] {logger}{said}"))
 
 
-async def _converse(config: ServerConfig, talk: Talk, verbosity: int) -> int:
-    async with client_of(config, verbosity) as client:
+async def _converse(config: ServerConfig, talk: Talk, verbosity: int, aside: Aside) -> int:
+    async with client_of(config, verbosity, aside) as client:
         if verbosity:
             info = client.server_info
             note(f"connected to {info.name or config.target} {info.version} ({client.protocol_version})".rstrip())

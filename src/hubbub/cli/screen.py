@@ -7,7 +7,8 @@ cannot command the terminal.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -41,6 +42,7 @@ class ProgressBar:
         self._title = clean(title)
         self._bar: Any = None
         self._task: Any = None
+        self._is_away = False
 
     def __enter__(self) -> Self:
         return self
@@ -48,17 +50,26 @@ class ProgressBar:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.hide()
+        self._stop()
 
-    def hide(self) -> None:
-        """Take it off the screen; the next message brings it back."""
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Keep it off the screen for as long as a person types there; the next message brings it back."""
+        self._is_away = True
+        self._stop()
+        try:
+            yield
+        finally:
+            self._is_away = False
+
+    def _stop(self) -> None:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
 
     def update(self, progress: ProgressParams) -> None:
         """Show what a server says of its progress."""
-        if not sys.stderr.isatty():
+        if self._is_away or not sys.stderr.isatty():
             return
         if self._bar is None:
             self._start()
