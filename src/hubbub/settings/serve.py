@@ -132,6 +132,12 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         host, _, port = self.http_addr.rpartition(":")
         return host.strip("[]") or self.host, int(port)
 
+    @property
+    def useless_on_stdio(self) -> tuple[str, ...]:
+        """The flags of those settings that promise to keep strangers out, which only HTTP can."""
+        asked = {"--key-file": self.key_file, "--jwt-keys": self.jwt_keys, "--limit": self.limits}
+        return tuple(flag for flag, value in asked.items() if value)
+
     def __post_init__(self) -> None:
         if self.address[1] > LAST_PORT:
             raise ValueError(f"http_addr: there is no port {self.address[1]}")
