@@ -160,11 +160,13 @@ def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable
     metrics = Metrics()
     server.wrap(lambda peer: Measured(peer, metrics))
     limits = limits_for(settings.address[0], _limits(settings))
-    pair = old_pair.OldPair(connector(server), limit=settings.max_streams)
+    quotas = Quotas(limits) if limits else None
+    count_for = None if quotas is None else quotas.count_for
+    pair = old_pair.OldPair(connector(server), limit=settings.max_streams, count_for=count_for)
     endpoint = Endpoint(
         server,
         gate=gate,
-        quotas=Quotas(limits) if limits else None,
+        quotas=quotas,
         mode=settings.response,
         old_pair=pair,
         metrics=metrics,
@@ -174,7 +176,7 @@ def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable
     )
     limit = settings.max_message_bytes
     sockets = websocket.WebSockets(
-        connector(server), endpoint.admit, limit=limit, most_connections=settings.max_streams
+        connector(server), endpoint.admit, limit=limit, most_connections=settings.max_streams, count_for=count_for
     )
     over_http = Cors(http.application(endpoint, limit=limit), settings.allowed_origins)
 

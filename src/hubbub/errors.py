@@ -23,6 +23,7 @@
     │   ├── ArgumentsInvalid        `validation_error`
     │   └── ToolError               `tool_error`; tools raise it themselves
     ├── RemoteError             the other end answered with an error of its own
+    ├── RateLimited             one caller asks too often; waiting helps
     ├── Overloaded              a named bound is full; trying later helps
     ├── DeadlineExceeded        the other end did not answer in time
     ├── ConnectionClosed        the other end is gone
@@ -195,6 +196,14 @@ class RemoteError(HubbubError):
         super().__init__(message)
         self.code = code
         self.data = data
+
+
+class RateLimited(HubbubError):
+    """One message too many of a caller who is counted."""
+
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class Overloaded(HubbubError):

@@ -15,3 +15,5 @@ class Refusal(msgspec.Struct, frozen=True):
     status: int
     message: str
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    retry_after_s: int | None = None
+    """When trying again helps."""

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from hubbub import bounds
 from hubbub.errors import ConnectionClosed, MessageTooLarge
-from hubbub.ports import Connect, Duplex
+from hubbub.ports import Connect, Count, CountFor, Duplex
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.model import Principal
 from hubbub.protocol.refusal import Refusal
@@ -33,11 +33,13 @@ class WebSockets:
         *,
         limit: int = bounds.MESSAGE_BYTES,
         most_connections: int = bounds.STREAMS,
+        count_for: CountFor | None = None,
     ) -> None:
         self._connect = connect
         self._admit = admit
         self._limit = limit
         self._most_connections = most_connections
+        self._count_for = count_for
         self._readers: set[asyncio.Future[None]] = set()
 
     def __len__(self) -> int:
@@ -60,11 +62,13 @@ class WebSockets:
             await _deny(send, scope, Refusal(503, "Too many open connections; try again later"))
         else:
             await send({"type": "websocket.accept", "subprotocol": chosen})
-            await self._converse(receive, send, principal)
+            count = None if self._count_for is None else self._count_for(PATH, principal, client)
+            await self._converse(receive, send, principal, count)
 
-    async def _converse(self, receive: Receive, send: Send, principal: Principal) -> None:
+    async def _converse(self, receive: Receive, send: Send, principal: Principal, count: Count | None) -> None:
         queue = MessageQueue()
-        duplex = self._connect(queue.put, queue.drained, principal=principal, scope=secrets.token_urlsafe(18))
+        scope = secrets.token_urlsafe(18)
+        duplex = self._connect(queue.put, queue.drained, principal=principal, scope=scope, count=count)
         writer = asyncio.ensure_future(_write(queue, send))
         reader = asyncio.ensure_future(self._read(receive, duplex))
         self._readers.add(reader)

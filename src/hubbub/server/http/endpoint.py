@@ -42,12 +42,14 @@ from hubbub.server.http.post import VERSION_HEADER, Post
 from hubbub.server.http.sessions import Sessions
 from hubbub.server.http.streams import EventStore, Stream
 from hubbub.server.server import Server
+from hubbub.transports import websocket
 
 logger = logging.getLogger("hubbub.http")
 
 API_VERSION = "1.0.0"
 """Of the plain interface, as contract 001 numbers it."""
 API_MAJOR = "1"
+_POST_ONLY = ((b"allow", b"POST"),)
 Route = Callable[[HttpExchange, Principal], Awaitable[None]]
 
 
@@ -79,7 +81,7 @@ class Endpoint:
         self._plain_streams: set[Stream] = set()
         self._plain_store = EventStore()
         self._open_streams = 0
-        post = Post(Modern(server, mode), self._legacy, self._plain, plain_allowed=plain_allowed)
+        post = Post(Modern(server, mode), self._legacy, self._plain, plain_allowed=plain_allowed, quotas=quotas)
         self._routes: dict[str, dict[str, Route]] = {
             "/mcp": {"POST": post, "GET": self._listen, "DELETE": self._end_session},
             "/": {"GET": self._about},
@@ -110,7 +112,9 @@ class Endpoint:
             return
         except HubbubError as error:
             if not exchange.has_answered:
-                await exchange.reply(http_status(error), encode_error(NULL, error_object(error, NEWEST_LEGACY)))
+                body = encode_error(NULL, error_object(error, NEWEST_LEGACY))
+                headers = _POST_ONLY if isinstance(error, MethodNotAllowed) else ()
+                await exchange.reply(http_status(error), body, headers)
         except asyncio.CancelledError:
             # Callers that leave are dealt with where it matters; this is the server, whose patience is over.
             if exchange.has_answered:
@@ -144,7 +148,10 @@ class Endpoint:
     def _route(self, exchange: HttpExchange) -> Route | Refusal:
         methods = self._routes.get(exchange.path)
         if methods is None:
-            return Refusal(404, f"There is nothing at this path; try one of {', '.join(self._routes)}")
+            if exchange.path == websocket.PATH:
+                return Refusal(426, "This path speaks WebSocket, subprotocol mcp.v1", ((b"upgrade", b"websocket"),))
+            known = ", ".join([*self._routes, websocket.PATH])
+            return Refusal(404, f"There is nothing at this path; try one of {known}")
         route = methods.get("GET" if exchange.method == "HEAD" and exchange.path != "/mcp" else exchange.method)
         if route is None:
             allowed = ", ".join(methods)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from hubbub.errors import HubbubError, InvalidRequest, MessageError
-from hubbub.ports import HttpExchange
+from hubbub.ports import Count, HttpExchange, Quotas
 from hubbub.protocol.error_forms import error_object, http_status
 from hubbub.protocol.http_headers import HeaderList
 from hubbub.protocol.jsonrpc import (
@@ -41,11 +41,20 @@ _NO_BATCHES = "Batches are not part of this protocol revision; send one message 
 class Post:
     """Reads what is posted and knows who serves it."""
 
-    def __init__(self, modern: Modern, legacy: Legacy, plain: Plain, *, plain_allowed: bool = True) -> None:
+    def __init__(
+        self,
+        modern: Modern,
+        legacy: Legacy,
+        plain: Plain,
+        *,
+        plain_allowed: bool = True,
+        quotas: Quotas | None = None,
+    ) -> None:
         self._modern = modern
         self._legacy = legacy
         self._plain = plain
         self._plain_allowed = plain_allowed
+        self._quotas = quotas
 
     async def __call__(self, exchange: HttpExchange, principal: Principal) -> None:
         """Serve one POST."""
@@ -120,9 +129,15 @@ class Post:
             await _refuse(exchange, error, NEWEST_LEGACY)
             return
         caller, headers = self._plain.caller(exchange, principal) if session is None else (session.caller, ())
+        count = None if self._quotas is None else self._quotas.count_for(exchange.path, principal, exchange.client)
         exchange.watch(cancel=session is None)
         try:
-            answers = await asyncio.gather(*(self._batch_item(exchange, item, caller, session) for item in items))
+            # The first is counted already: it came with the request.
+            counts = [None, *[count] * (len(items) - 1)]
+            each = zip(items, counts, strict=True)
+            answers = await asyncio.gather(
+                *(self._batch_item(exchange, item, caller, session, one) for item, one in each)
+            )
         except asyncio.CancelledError:
             if exchange.has_left:
                 return
@@ -132,16 +147,21 @@ class Post:
         given = [one for one in answers if one]
         await exchange.reply(200 if given else 202, encode_batch(given) if given else b"", headers)
 
-    async def _batch_item(self, exchange: HttpExchange, item: bytes, caller: Caller, session: Session | None) -> bytes:
+    async def _batch_item(
+        self, exchange: HttpExchange, item: bytes, caller: Caller, session: Session | None, count: Count | None
+    ) -> bytes:
+        limited = None if count is None else count()
         try:
             message = decode_item(item)
         except MessageError as error:
-            return encode_error(salvage_id(item), error_object(error, caller.revision))
+            return encode_error(salvage_id(item), error_object(limited or error, caller.revision))
         incoming = _incoming(exchange, caller.principal, message, session)
         if not incoming.is_request:
             if session is not None:
                 self._legacy.take(incoming)
             return b""
+        if limited is not None:
+            return encode_error(incoming.id, error_object(limited, caller.revision))
         if incoming.meta.version is not UNSET:
             return encode_error(incoming.id, error_object(InvalidRequest(_NO_BATCHES), NEWEST_MODERN))
         return await self._plain.answer_alone(incoming, caller)
