@@ -169,6 +169,13 @@ class Quotas(Protocol):
         """Count one request; a refusal if it is one too many."""
 
 
+class CutOff(Protocol):
+    """Is told when a caller loses its connection because of a bound."""
+
+    def __call__(self, reason: str, address: str) -> None:
+        """Why, and where it called from."""
+
+
 class OldPair(Protocol):
     """The HTTP+SSE transport of 2024-11-05: a stream, and posts that it answers."""
 

@@ -17,3 +17,5 @@ class Refusal(msgspec.Struct, frozen=True):
     headers: tuple[tuple[bytes, bytes], ...] = ()
     retry_after_s: int | None = None
     """When trying again helps."""
+    principal: str | None = None
+    """Who is refused, where that is known."""

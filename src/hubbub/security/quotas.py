@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hubbub import bounds
 from hubbub.errors import RateLimited, SettingsError
-from hubbub.observe import ROUTES
+from hubbub.observe import ROUTES, log_refusal
 from hubbub.protocol.authority import is_loopback
 from hubbub.protocol.model import ANONYMOUS, Principal
 from hubbub.protocol.refusal import Refusal
@@ -99,7 +99,10 @@ class Quotas:
 
         def count() -> RateLimited | None:
             refusal = self.check(endpoint, caller)
-            return None if refusal is None else RateLimited(refusal.message, refusal.retry_after_s or 1)
+            if refusal is None:
+                return None
+            log_refusal(endpoint, refusal.status, client, None if principal is ANONYMOUS else principal.name)
+            return RateLimited(refusal.message, refusal.retry_after_s or 1)
 
         return count
 

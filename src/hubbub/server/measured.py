@@ -1,26 +1,28 @@
-"""Counts every call of a peer by method, era and outcome, with how long it took."""
+"""Records every call of a peer by method, era and outcome, with how long it took: in metrics, or in the log."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from time import perf_counter
 
 from hubbub.errors import ToolFailure
-from hubbub.observe import Metrics
 from hubbub.ports import Peer
 from hubbub.protocol.model import Call, Note, Reply
 from hubbub.protocol.wire import ToolReply
 
+Record = Callable[[str, str, str, float], None]
+
 
 class Measured:
-    """The same peer, with each call counted."""
+    """The same peer, with each call recorded."""
 
-    def __init__(self, peer: Peer, metrics: Metrics) -> None:
+    def __init__(self, peer: Peer, record: Record) -> None:
         self._peer = peer
-        self._metrics = metrics
+        self._record = record
 
     async def request(self, call: Call) -> Reply:
-        """Answer and count."""
+        """Answer and record."""
         started, outcome = perf_counter(), "error"
         try:
             reply = await self._peer.request(call)
@@ -33,7 +35,7 @@ class Measured:
             outcome = "cancelled"
             raise
         finally:
-            self._metrics.call(call.method, call.caller.revision.era, outcome, perf_counter() - started)
+            self._record(call.method, call.caller.revision.era, outcome, perf_counter() - started)
 
     async def notify(self, note: Note) -> None:
         """Pass it on."""

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 
 from hubbub import bounds
 from hubbub.errors import ConnectionClosed, Overloaded, SessionNotFound
-from hubbub.ports import Connect, CountFor, Duplex, HttpExchange
+from hubbub.ports import Connect, CountFor, CutOff, Duplex, HttpExchange
 from hubbub.protocol.model import Principal
 from hubbub.protocol.sse import encode_event
 from hubbub.transports.message_queue import MessageQueue
@@ -26,10 +26,20 @@ class _Open(NamedTuple):
 class OldPair:
     """`GET /sse` and `POST /messages`."""
 
-    def __init__(self, connect: Connect, *, limit: int = bounds.STREAMS, count_for: CountFor | None = None) -> None:
+    def __init__(
+        self,
+        connect: Connect,
+        *,
+        limit: int = bounds.STREAMS,
+        queue_bytes: int = bounds.OUTBOX_BYTES,
+        count_for: CountFor | None = None,
+        cut_off: CutOff = lambda reason, address: None,
+    ) -> None:
         self._connect = connect
         self._limit = limit
+        self._queue_bytes = queue_bytes
         self._count_for = count_for
+        self._cut_off = cut_off
         self._open: dict[str, _Open] = {}
         self._finishing: set[asyncio.Task[None]] = set()
 
@@ -40,7 +50,7 @@ class OldPair:
         """Hold the stream of one client open."""
         if len(self._open) >= self._limit:
             raise Overloaded("open streams", self._limit)
-        queue = MessageQueue()
+        queue = MessageQueue(self._queue_bytes, lambda: self._cut_off("full_queue", exchange.client))
         name = secrets.token_urlsafe(18)
         count = None if self._count_for is None else self._count_for(POSTS, principal, exchange.client)
         duplex = self._connect(queue.put, queue.drained, principal=principal, scope=name, count=count)
