@@ -45,9 +45,6 @@ async def shake_hands(site: Site, number: int) -> list[int]:
 
 async def shake_hands_in_a_row(site: Site, number: int, row: int = 50) -> int:
     """The same, as fast as one connection can; how many were let in."""
-    body = json.dumps(
-        handshake(capabilities={"elicitation": {}, "sampling": {}, "roots": {"listChanged": True}})
-    ).encode()
     fields = JSON | {"Host": "127.0.0.1", "Accept": BOTH, "Content-Length": str(len(HANDSHAKE))}
     opened = 0
     async with site.link() as link:
