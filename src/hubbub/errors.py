@@ -23,6 +23,7 @@
     │   ├── ArgumentsInvalid        `validation_error`
     │   └── ToolError               `tool_error`; tools raise it themselves
     ├── RemoteError             the other end answered with an error of its own
+    ├── RateLimited             one caller asks too often; waiting helps
     ├── Overloaded              a named bound is full; trying later helps
     ├── DeadlineExceeded        the other end did not answer in time
     ├── ConnectionClosed        the other end is gone
@@ -206,6 +207,14 @@ class RemoteError(HubbubError):
         self.data = data
         self.status: int | None = None
         """The HTTP status it came with, if it came over HTTP and not with 200."""
+
+
+class RateLimited(HubbubError):
+    """One message too many of a caller who is counted."""
+
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class Overloaded(HubbubError):

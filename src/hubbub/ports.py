@@ -13,7 +13,7 @@ from hubbub.protocol.model import ANONYMOUS
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from hubbub.errors import HubbubError, MessageError
+    from hubbub.errors import HubbubError, MessageError, RateLimited
     from hubbub.protocol.http_headers import HeaderList, Headers
     from hubbub.protocol.model import Call, Note, Principal, Reply
     from hubbub.protocol.refusal import Refusal
@@ -53,8 +53,8 @@ class Duplex(Protocol):
     def is_busy(self) -> bool:
         """Whether no more should be read for now."""
 
-    def receive(self, data: bytes) -> None:
-        """Take one message."""
+    def receive(self, data: bytes, *, is_counted: bool = False) -> None:
+        """Take one message; `is_counted` if what carried it was already counted against its sender's limit."""
 
     def refuse(self, error: MessageError) -> None:
         """Answer bytes that were no message."""
@@ -79,10 +79,12 @@ class Connect(Protocol):
         *,
         principal: Principal = ANONYMOUS,
         scope: str = THE_PROCESS,
+        count: Count | None = None,
     ) -> Duplex:
         """`send` takes one message and never waits; `drained` waits while the client does not read.
 
         `scope` names where the client's state lives; a transport that serves several gives each its own.
+        `count` is asked once for each message, where messages are counted.
         """
 
 
@@ -144,11 +146,35 @@ class Gate(Protocol):
         """The caller, or why not."""
 
 
+class Count(Protocol):
+    """Counts the messages of one caller."""
+
+    def __call__(self) -> RateLimited | None:
+        """Count one message; an error if it is one too many."""
+
+
+class CountFor(Protocol):
+    """Makes the count of one caller."""
+
+    def __call__(self, endpoint: str, principal: Principal, client: str) -> Count | None:
+        """None where an endpoint has no limit."""
+
+
 class Quotas(Protocol):
     """How often may they come in."""
 
+    def count_for(self, endpoint: str, principal: Principal, client: str) -> Count | None:
+        """The same count, message by message, for what carries many."""
+
     def check(self, endpoint: str, caller: str) -> Refusal | None:
         """Count one request; a refusal if it is one too many."""
+
+
+class CutOff(Protocol):
+    """Is told when a caller loses its connection because of a bound."""
+
+    def __call__(self, reason: str, address: str) -> None:
+        """Why, and where it called from."""
 
 
 class OldPair(Protocol):

@@ -276,6 +276,15 @@ def test_what_is_set_for_nobody_is_refused(hubbub: Run, third_party: str, tmp_pa
 # -- flags -----------------------------------------------------------------------
 
 
+def test_what_keeps_strangers_out_is_said_to_do_nothing_on_stdio(hubbub: Run) -> None:
+    done = hubbub(
+        "serve", "--pack", "demo", "--transport", "stdio", "--key-file", "none.toml", "--jwt-keys", "none.pem"
+    )
+    assert done.returncode == 0
+    assert "--key-file does nothing with --transport stdio" in done.stderr
+    assert "--jwt-keys does nothing" in done.stderr
+
+
 def test_http_is_the_default_and_tells_where_to_point_a_client(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "hubbub", "serve", ECHO, "--port", "0"],

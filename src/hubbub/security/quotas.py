@@ -16,18 +16,24 @@ import time
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hubbub import bounds
-from hubbub.errors import SettingsError
+from hubbub.errors import RateLimited, SettingsError
+from hubbub.observe import ROUTES, log_refusal
 from hubbub.protocol.authority import is_loopback
 from hubbub.protocol.model import ANONYMOUS, Principal
 from hubbub.protocol.refusal import Refusal
+from hubbub.settings.nearest import nearest
+
+if TYPE_CHECKING:
+    from hubbub.ports import Count
 
 DEFAULTS: Final = ("mcp=100/minute", "health=1000/minute")
 """Applied off loopback when nothing is set. On loopback the only caller is oneself."""
 _ALSO_MCP: Final = ("/sse", "/messages", "/mcp-ws")
 """Other ways to the same tools, which have the limit of `/mcp` unless they have their own."""
+_NAMES: Final = frozenset(route.strip("/") for route in ROUTES if route != "/" and "{" not in route)
 _LARGEST: Final = 100_000
 _V6_PREFIX: Final = 64
 
@@ -67,6 +73,8 @@ class Quotas:
             item = None
         if not name or name.split() != [name] or item is None or not 0 < item.amount <= _LARGEST:
             raise SettingsError(f"limits: {text!r} is not a limit; write mcp=100/minute (at most {_LARGEST})")
+        if name not in _NAMES:
+            raise SettingsError(f"limits: there is no route {name!r}{nearest(name, _NAMES)}")
         if name in self._limits:
             raise SettingsError(f"limits: {name} has two limits; keep one")
         span = item.GRANULARITY.name if item.multiples == 1 else f"{item.multiples} {item.GRANULARITY.name}s"
@@ -89,7 +97,23 @@ class Quotas:
             429,
             f"Too many requests: {limit.amount} per {limit.span} on {limit.path}; try again in {wait_s} s",
             ((b"retry-after", b"%d" % wait_s),),
+            wait_s,
         )
+
+    def count_for(self, endpoint: str, principal: Principal, client: str) -> Count | None:
+        """What counts each message of a connection or batch like a request of its own."""
+        if endpoint not in self._limits:
+            return None
+        caller = caller_of(principal, client)
+
+        def count() -> RateLimited | None:
+            refusal = self.check(endpoint, caller)
+            if refusal is None:
+                return None
+            log_refusal(endpoint, refusal.status, client, None if principal is ANONYMOUS else principal.name)
+            return RateLimited(refusal.message, refusal.retry_after_s or 1)
+
+        return count
 
 
 def limits_for(bind_host: str, configured: Iterable[str] | None) -> tuple[str, ...]:

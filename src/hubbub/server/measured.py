@@ -1,4 +1,4 @@
-"""Counts every call of a peer by method, era and outcome, with how long it took.
+"""Records every call of a peer by method, era and outcome, with how long it took: in metrics, or in the log.
 
 A tool that is called by its name, as the plain dialect can, counts as `tools/call`.
 """
@@ -6,25 +6,27 @@ A tool that is called by its name, as the plain dialect can, counts as `tools/ca
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from time import perf_counter
 
 from hubbub.errors import MethodNotFound, ToolFailure
-from hubbub.observe import Metrics
 from hubbub.ports import Peer
 from hubbub.protocol.model import Call, Note, Reply
 from hubbub.protocol.wire import ToolReply
 from hubbub.server.methods import METHODS
 
+Record = Callable[[str, str, str, float], None]
+
 
 class Measured:
-    """The same peer, with each call counted."""
+    """The same peer, with each call recorded."""
 
-    def __init__(self, peer: Peer, metrics: Metrics) -> None:
+    def __init__(self, peer: Peer, record: Record) -> None:
         self._peer = peer
-        self._metrics = metrics
+        self._record = record
 
     async def request(self, call: Call) -> Reply:
-        """Answer and count."""
+        """Answer and record."""
         started, outcome, method = perf_counter(), "error", call.method
         if not call.caller.revision.is_mcp and method not in METHODS["plain"]:
             method = "tools/call"
@@ -42,7 +44,7 @@ class Measured:
             outcome = "cancelled"
             raise
         finally:
-            self._metrics.call(method, call.caller.revision.era, outcome, perf_counter() - started)
+            self._record(method, call.caller.revision.era, outcome, perf_counter() - started)
 
     async def notify(self, note: Note) -> None:
         """Pass it on."""

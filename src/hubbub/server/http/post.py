@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from hubbub.errors import HubbubError, IdInUse, InvalidRequest, MessageError
-from hubbub.ports import HttpExchange
+from hubbub.ports import Count, HttpExchange, Quotas
 from hubbub.protocol.error_forms import error_object, http_status
 from hubbub.protocol.http_headers import HeaderList
 from hubbub.protocol.jsonrpc import (
@@ -43,11 +43,20 @@ _NO_BATCHES = "Batches are not part of this protocol revision; send one message 
 class Post:
     """Reads what is posted and knows who serves it."""
 
-    def __init__(self, modern: Modern, legacy: Legacy, plain: Plain, *, plain_allowed: bool = True) -> None:
+    def __init__(
+        self,
+        modern: Modern,
+        legacy: Legacy,
+        plain: Plain,
+        *,
+        plain_allowed: bool = True,
+        quotas: Quotas | None = None,
+    ) -> None:
         self._modern = modern
         self._legacy = legacy
         self._plain = plain
         self._plain_allowed = plain_allowed
+        self._quotas = quotas
 
     async def __call__(self, exchange: HttpExchange, principal: Principal) -> None:
         """Serve one POST."""
@@ -122,10 +131,14 @@ class Post:
             await _refuse(exchange, error, NEWEST_LEGACY)
             return
         caller, headers = self._plain.caller(exchange, principal) if session is None else (session.caller, ())
+        count = None if self._quotas is None else self._quotas.count_for(exchange.path, principal, exchange.client)
         batch = _Batch(exchange, caller, session, set())
         exchange.watch(cancel=session is None)
         try:
-            answers = await asyncio.gather(*(self._batch_item(batch, item) for item in items))
+            # The first is counted already: it came with the request.
+            counts = [None, *[count] * (len(items) - 1)]
+            each = zip(items, counts, strict=True)
+            answers = await asyncio.gather(*(self._batch_item(batch, item, one) for item, one in each))
         except asyncio.CancelledError:
             if exchange.has_left:
                 return
@@ -135,17 +148,20 @@ class Post:
         given = [one for one in answers if one]
         await exchange.reply(200 if given else 202, encode_batch(given) if given else b"", headers)
 
-    async def _batch_item(self, batch: _Batch, item: bytes) -> bytes:
+    async def _batch_item(self, batch: _Batch, item: bytes, count: Count | None) -> bytes:
         caller, session = batch.caller, batch.session
+        limited = None if count is None else count()
         try:
             message = decode_item(item)
         except MessageError as error:
-            return encode_error(salvage_id(item), error_object(error, caller.revision))
+            return encode_error(salvage_id(item), error_object(limited or error, caller.revision))
         incoming = _incoming(batch.exchange, caller.principal, message, session)
         if not incoming.is_request:
             if session is not None:
                 self._legacy.take(incoming)
             return b""
+        if limited is not None:
+            return encode_error(incoming.id, error_object(limited, caller.revision))
         if incoming.meta.version is not UNSET:
             return encode_error(incoming.id, error_object(InvalidRequest(_NO_BATCHES), NEWEST_MODERN))
         key = id_key(incoming.id)
