@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.http.eras import BOTH, NEWEST_LEGACY, handshake, open_session
 from tests.http.in_process import running
-from tests.http.wire import Site, call, request
+from tests.http.wire import PATIENCE_S, Site, call, request
 
 VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST_LEGACY]
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
@@ -131,7 +131,11 @@ async def test_a_session_that_is_listened_to_is_not_idle() -> None:
         session = await open_session(here.site)
         async with session.listen() as stream:
             assert (await stream.next()) is not None
-            await asyncio.sleep(2.2)  # twice as long as the server takes to look for idle ones
+            await open_session(here.site)
+            # The server looks at what was used longest ago first: when this one is gone, it has seen the other.
+            async with asyncio.timeout(PATIENCE_S):
+                while (await here.count()).sessions > 1:
+                    await asyncio.sleep(0.1)
             assert (await session.post(request("ping"))).status == 200
 
 
