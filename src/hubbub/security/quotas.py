@@ -1,11 +1,8 @@
 """Rate limits: how many requests one caller may send to one endpoint in a while.
 
 Exact and without bursts at the edges: of any minute, the request after the hundredth
-is refused, and refused requests do not count. Limits are written, and storages made,
-as in the `limits` library, which loads only when a limit is set; a shared storage of
-its would do the same. Its own memory storage starts a thread every few milliseconds
-and keeps every caller it ever saw, so the memory here is ours: a ring of times for
-each caller, and a bounded number of callers.
+is refused, and refused requests do not count. Limits are written as in the `limits`
+library, which loads only when a limit is set, with `hubbub.security.quota_memory`.
 """
 
 from __future__ import annotations
@@ -13,12 +10,9 @@ from __future__ import annotations
 import ipaddress
 import math
 import time
-from array import array
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hubbub import bounds
 from hubbub.errors import RateLimited, SettingsError
 from hubbub.observe import ROUTES, log_refusal
 from hubbub.protocol.authority import is_loopback
@@ -60,10 +54,12 @@ class Quotas:
             for name in _ALSO_MCP:  # what counts as one endpoint has one count
                 self._limits.setdefault(name, self._limits["mcp"])
         if self._limits:
-            self._storage: Any = _bounded_memory(clock)
+            from hubbub.security.quota_memory import BoundedMemory
+
+            self._storage = BoundedMemory(clock)
 
     def _add(self, text: str) -> None:
-        from limits import parse
+        from hubbub.security.quota_memory import parse
 
         endpoint, _, amount = text.partition("=")
         name = endpoint.strip().strip("/")
@@ -141,96 +137,3 @@ def caller_of(principal: Principal, client: str | None) -> str:
     if address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
     return str(ipaddress.IPv6Network((int(address), _V6_PREFIX), strict=False))
-
-
-class _Ring:
-    """The times of the last accepted requests of one caller; as many as the limit allows."""
-
-    __slots__ = ("next", "times")
-
-    def __init__(self) -> None:
-        self.times = array("d")
-        self.next = 0
-
-    def accept(self, now: float, limit: int, window_s: float) -> bool:
-        times = self.times
-        if len(times) < limit:
-            times.append(now)
-            return True
-        if times[self.next] > now - window_s:
-            return False
-        times[self.next] = now
-        self.next = (self.next + 1) % limit
-        return True
-
-    def oldest(self) -> float:
-        # Until it has gone round, `next` is 0 and the first time is the oldest.
-        return self.times[self.next]
-
-
-def _bounded_memory(clock: Callable[[], float]) -> Any:
-    """A storage for the library's moving windows."""
-    from limits.storage import MovingWindowSupport, Storage
-
-    class BoundedMemory(Storage, MovingWindowSupport):
-        """Knows the callers who came last; whoever is forgotten starts anew."""
-
-        STORAGE_SCHEME = None
-
-        def __init__(self) -> None:
-            super().__init__()
-            self._rings: OrderedDict[str, _Ring] = OrderedDict()
-            self._times = 0
-
-        def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
-            ring = self._rings.get(key)
-            if ring is None:
-                ring = self._rings[key] = _Ring()
-            else:
-                self._rings.move_to_end(key)
-            if len(ring.times) < limit:
-                self._make_room()
-            return ring.accept(clock(), limit, expiry)
-
-        def _make_room(self) -> None:
-            self._times += 1
-            while len(self._rings) > bounds.QUOTA_CALLERS or (
-                self._times > bounds.QUOTA_TIMES and len(self._rings) > 1
-            ):
-                self._times -= len(self._rings.popitem(last=False)[1].times)
-
-        def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
-            ring, since = self._rings.get(key), clock() - expiry
-            if ring is None or not ring.times:
-                return since + expiry, 0
-            oldest = ring.oldest()
-            if oldest > since:
-                return oldest, len(ring.times)
-            recent = [moment for moment in ring.times if moment > since]
-            return min(recent, default=since + expiry), len(recent)
-
-        def reset(self) -> int:
-            count, self._times = len(self._rings), 0
-            self._rings.clear()
-            return count
-
-        def clear(self, key: str) -> None:
-            ring = self._rings.pop(key, None)
-            self._times -= len(ring.times) if ring is not None else 0
-
-        def check(self) -> bool:
-            return True
-
-        # The strategies that count in fixed windows are not offered.
-        base_exceptions = ValueError
-
-        def incr(self, key: str, expiry: int, amount: int = 1) -> int:
-            raise NotImplementedError
-
-        def get(self, key: str) -> int:
-            raise NotImplementedError
-
-        def get_expiry(self, key: str) -> float:
-            raise NotImplementedError
-
-    return BoundedMemory()
