@@ -120,6 +120,7 @@ class JsonRpcClient:
 
         Raises:
             ConnectionClosed: it was closed before.
+            DeadlineExceeded: the server is silent.
             TransportError: the link cannot start.
         """
         if self._is_closed:
@@ -128,7 +129,11 @@ class JsonRpcClient:
             self._starting = asyncio.ensure_future(self.link.start(self))
         starting = self._starting
         try:
-            await asyncio.shield(starting)
+            async with asyncio.timeout(_seconds_or_none(self._timeout_s)):
+                await asyncio.shield(starting)
+        except TimeoutError:
+            starting.cancel()
+            raise DeadlineExceeded("The connection to the server", self._timeout_s) from None
         except asyncio.CancelledError:
             if starting.cancelled():  # by `close`; our own caller was not
                 raise ConnectionClosed("The client was closed while it started") from None
@@ -176,7 +181,7 @@ class JsonRpcClient:
         key = b"%d" % request.id
         self._pending[key] = request
         try:
-            async with asyncio.timeout(None if seconds == math.inf else seconds) as request.clock:
+            async with asyncio.timeout(_seconds_or_none(seconds)) as request.clock:
                 await self.link.exchange(request)
                 return await request.answer
         except TimeoutError:
@@ -420,6 +425,10 @@ class JsonRpcClient:
             raise ConnectionClosed(f"The connection has ended: {self._failure.message}")
         if not self._is_started:
             raise TransportError("TRANSPORT_ERROR", "The client was not started", may_have_executed=False)
+
+
+def _seconds_or_none(seconds: float) -> float | None:
+    return None if seconds == math.inf else seconds
 
 
 def _stop_clocks(requests: Iterable[Request]) -> list[tuple[Request, float]]:
