@@ -282,6 +282,55 @@ async def test_a_session_that_is_lost_twice_is_an_error() -> None:
         assert server.count("tools/list") == 2
 
 
+async def _unavailable(asked: Asked) -> None:
+    await asked.reply(503)
+
+
+async def _refused(asked: Asked) -> None:
+    await asked.error(200, -32603, mcp_session_id="never")
+
+
+async def _broken(asked: Asked) -> None:
+    asked.reset()
+
+
+@pytest.mark.parametrize("fail", [_unavailable, _refused, _broken])
+async def test_a_session_that_could_not_be_renewed_is_renewed_by_the_next_who_asks(fail: Handler) -> None:
+    opened: list[str] = []
+
+    async def handle(asked: Asked) -> None:
+        session = asked.headers.get("mcp-session-id")
+        if asked.rpc == "initialize" and len(opened) == 1:
+            opened.append("none")
+            await fail(asked)
+        elif asked.rpc == "initialize":
+            opened.append(f"s{len(opened)}")
+            await legacy(session=opened[-1])(asked)
+        elif asked.rpc == "tools/list" and session != "s2":
+            await asked.reply(404 if session == "s0" else 400)
+        else:
+            raise NotImplementedError
+
+    async with nothing_left(), scripted(legacy(handle)) as server, Client(config(server)) as client:
+        with pytest.raises((TransportError, RemoteError)):
+            await client.tools()
+        assert len(await client.tools()) == 1
+        assert opened == ["s0", "none", "s2"]
+        assert [asked.headers.get("mcp-session-id") for asked in server.all("tools/list")] == ["s0", "s0", "s2"]
+        assert all("mcp-session-id" not in asked.headers for asked in server.all("initialize"))
+        assert all("mcp-protocol-version" not in asked.headers for asked in server.all("initialize"))
+
+
+async def test_a_question_during_the_opening_is_answered_in_the_new_session() -> None:
+    async def handle(asked: Asked) -> None:
+        await asked.stream('data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n', mcp_session_id="s1")
+        await until(lambda: server.count("answer") == 1)
+        await asked.stream(asked.event({"protocolVersion": "2025-11-25", "capabilities": {}}))
+
+    async with nothing_left(), scripted(legacy(on("initialize", handle))) as server, Client(config(server)):
+        assert server.all("answer")[0].headers["mcp-session-id"] == "s1"
+
+
 async def test_an_unknown_method_is_no_lost_session() -> None:
     handler = legacy(on("ping", lambda asked: asked.error(404, -32601, "Method not found")))
     async with scripted(handler) as server, Client(config(server)) as client:

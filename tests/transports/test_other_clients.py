@@ -11,7 +11,7 @@ from tests.client.ends import nothing_left, until
 from tests.client.scripted import Asked, scripted
 
 from hubbub.client import Client, ServerConfig
-from hubbub.errors import ConnectionClosed, DeadlineExceeded, HttpError, SessionLost, TransportError
+from hubbub.errors import ConnectionClosed, DeadlineExceeded, HttpError, RemoteError, SessionLost, TransportError
 from hubbub.net.backoff import Backoff
 from hubbub.net.door import Door
 from hubbub.net.egress import ANYWHERE
@@ -28,6 +28,7 @@ class Sockets:
         self.seen: list[str] = []
         self.protocols: list[str | None] = []
         self.refuses = 0
+        self.refuses_sessions = 0
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         if self.refuses:
@@ -43,7 +44,11 @@ class Sockets:
             asked = json.loads(message.data)
             self.seen.append(asked["method"])
             result: Any = {"initialize": INITIALIZED, "tools/list": {"tools": []}}.get(asked["method"])
-            if "id" in asked and result is not None:
+            if asked["method"] == "initialize" and self.refuses_sessions:
+                self.refuses_sessions -= 1
+                error = {"code": -32603, "message": "not now"}
+                await socket.send_str(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}))
+            elif "id" in asked and result is not None:
                 await socket.send_str(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}))
         return socket
 
@@ -102,6 +107,18 @@ async def test_a_call_right_after_the_break_is_not_repeated() -> None:
             await client.call_tool("slow")
         assert "tools/call" not in server.seen
         assert server.seen.count("initialize") == 2
+
+
+async def test_a_session_that_could_not_be_renewed_is_renewed_by_the_next_who_asks() -> None:
+    async with nothing_left(), Sockets() as server, client_of(server) as client:
+        server.refuses_sessions = 1
+        await server.drop()
+        await until(lambda: len(server.sockets) == 2)
+        with pytest.raises(RemoteError, match="not now"):
+            await client.tools()
+        assert "tools/list" not in server.seen
+        assert await client.tools() == []
+        assert server.seen.count("initialize") == 3
 
 
 async def test_a_server_that_stays_away_is_lost() -> None:

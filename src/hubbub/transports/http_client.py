@@ -64,6 +64,8 @@ class HttpLink:
         self._most_reconnects = most_reconnects
         self._on_diagnostic = on_diagnostic
         self._session_id: str | None = None
+        self._offered_id: str | None = None
+        """Of a session that is being opened; until it is, the one before is kept, lost or not."""
         self._version: str | None = None
         self._in_flight = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -83,8 +85,8 @@ class HttpLink:
         """
         is_opening = outgoing.method == "initialize"
         if is_opening:
-            self._session_id = self._version = None
-        headers = await self._all_headers(_POST, in_session=not (is_opening or outgoing.is_stateless))
+            self._offered_id = None
+        headers = await self._all_headers(_POST, in_session=not (is_opening or outgoing.is_stateless), may_be_new=False)
         headers.update(outgoing.headers)
         has_session = _SESSION in headers
         self._in_flight += 1
@@ -94,7 +96,7 @@ class HttpLink:
             if not answer.is_success:
                 raise await refusal(answer, self._limit, has_session=has_session, mask=self._mask)
             if is_opening:
-                self._session_id = _session_id(answer)
+                self._offered_id = _session_id(answer)
             if answer.media_type == EVENT_STREAM:
                 await self._follow(answer, outgoing)
             else:
@@ -131,6 +133,7 @@ class HttpLink:
     def settle(self, version: str) -> None:
         """From now on each request names the version; listen to what the server says unasked."""
         self._version = version
+        self._session_id, self._offered_id = self._offered_id, None
         if self._listening is not None:
             self._listening.cancel()
         self._listening = self._spawn(self._listen())
@@ -271,7 +274,10 @@ class HttpLink:
 
     # -- the rest ------------------------------------------------------------------------
 
-    async def _all_headers(self, fixed: dict[str, str], *, in_session: bool) -> dict[str, str]:
+    async def _all_headers(
+        self, fixed: dict[str, str], *, in_session: bool, may_be_new: bool = True
+    ) -> dict[str, str]:
+        """The headers of one request. What belongs to an opening, as the rest of its stream, goes to the new session."""
         if self._is_closed:
             raise ConnectionClosed("The client is closed")
         headers = await self._headers()
@@ -279,8 +285,9 @@ class HttpLink:
         if in_session:
             if self._version is not None:
                 headers[_VERSION] = self._version
-            if self._session_id is not None:
-                headers[_SESSION] = self._session_id
+            session_id = (self._offered_id if may_be_new else None) or self._session_id
+            if session_id is not None:
+                headers[_SESSION] = session_id
         return headers
 
     async def _tell(self, message: bytes) -> None:
