@@ -164,7 +164,7 @@ REQUESTED_HEADERS: Final = 64
 REQUEST_S: Final = 10.0
 """One request to a server, unless its caller says otherwise."""
 PROBE_S: Final = 10.0
-"""How long a server may take to say which era it speaks; a slow modern one must not pass for an old one."""
+"""How long a stream of the oldest transport may take to tell where to post."""
 CONNECT_S: Final = 10.0
 """One connection to a server."""
 RESPONSE_BYTES: Final = 8 * 1024 * 1024

@@ -600,6 +600,16 @@ async def test_a_modern_notification_has_the_headers_of_a_request() -> None:
         assert told.message == {"jsonrpc": "2.0", "method": "notifications/x", "params": {"a": 1}}
 
 
+async def test_the_timeout_governs_the_probe() -> None:
+    async def hang(asked: Asked) -> None:
+        await asyncio.sleep(60)
+
+    async with nothing_left(), scripted(legacy(on("server/discover", hang))) as server, asyncio.timeout(5):
+        with pytest.raises(DeadlineExceeded, match="server/discover did not come within 0.3 s"):
+            await Client(config(server, protocol_version=None, timeout_s=0.3)).start()
+        assert server.count("initialize") == 0
+
+
 async def test_a_pinned_version_is_not_probed() -> None:
     async with scripted(legacy(version="2025-06-18")) as server:
         async with Client(config(server, protocol_version="2025-06-18")) as client:
