@@ -10,6 +10,7 @@ import pytest
 from tests.client.ends import nothing_left, until
 from tests.client.scripted import Asked, Handler, Scripted, legacy, scripted
 
+from hubbub import bounds
 from hubbub.client import Client, ServerConfig, era
 from hubbub.errors import (
     ConnectionClosed,
@@ -429,6 +430,27 @@ async def test_what_the_server_says_unasked_arrives_and_questions_are_answered()
         answer = server.all("answer")[0]
         assert answer.message == {"jsonrpc": "2.0", "id": "q", "result": {}}
         assert answer.headers["mcp-session-id"] == "s1"
+
+
+async def _ends_soon(asked: Asked) -> None:
+    await asked.stream("retry: 1\n\n")
+    await asyncio.sleep(0.02)
+    asked.close()
+
+
+async def test_a_stream_that_lives_long_is_opened_again_however_often_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "STEADY_STREAM_S", 0.01)
+    async with nothing_left(), scripted(legacy(on("GET", _ends_soon))) as server, Client(config(server)):
+        await until(lambda: server.count("GET") > 30)
+
+
+async def test_a_stream_that_never_lives_long_is_given_up_and_the_hook_is_told() -> None:
+    said: list[str] = []
+    async with nothing_left(), scripted(legacy(on("GET", _ends_soon))) as server:
+        async with Client(config(server, on_stderr_line=said.append)) as client:
+            await until(lambda: any("is given up" in line for line in said))
+            assert server.count("GET") == 20
+            assert len(await client.tools()) == 1
 
 
 async def test_an_answer_may_come_on_the_other_stream() -> None:

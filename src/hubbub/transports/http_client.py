@@ -32,7 +32,7 @@ _ACCEPTED: Final = re.compile(rb'\s*\{\s*"accepted"\s*:\s*true\s*\}\s*')
 _FIELD_BYTES: Final = 64 * 1024
 """What an event may hold besides its data: names of fields, ids."""
 _SKIPPED: Final = 20
-"""Streams in a row that bring nothing before we listen no more."""
+"""Short streams in a row that bring nothing before we listen no more."""
 
 Headers = Callable[[], Awaitable[dict[str, str]]]
 
@@ -259,8 +259,11 @@ class HttpLink:
                 await self._hear(answer, reading)
             reading.reconnects += 1
             await asyncio.sleep(reading.wait_s())
+        self._say(f"the stream of the server's own messages ended {_SKIPPED} times in a row and is given up")
 
     async def _hear(self, answer: Answer, reading: _Reading) -> None:
+        clock = asyncio.get_running_loop().time
+        since = clock()
         try:
             async for chunk in answer.chunks():
                 for event in reading.feed(chunk):
@@ -271,6 +274,8 @@ class HttpLink:
             self._say(f"the stream of the server's own messages broke: {error.message}")
         finally:
             answer.close()
+        if clock() - since > bounds.STEADY_STREAM_S:
+            reading.reconnects = 0
 
     # -- the rest ------------------------------------------------------------------------
 
