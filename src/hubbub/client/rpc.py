@@ -58,7 +58,20 @@ Notified = Callable[[str, Raw, "Request | None"], Any]
 class Request:
     """One request on its way; a `ports.Outgoing`."""
 
-    __slots__ = ("answer", "back", "body", "clock", "headers", "id", "is_stateless", "method", "progress", "token")
+    __slots__ = (
+        "answer",
+        "back",
+        "body",
+        "clock",
+        "headers",
+        "id",
+        "is_stateless",
+        "left_s",
+        "method",
+        "progress",
+        "stops",
+        "token",
+    )
 
     def __init__(self, identifier: int, method: str, body: bytes, answer: asyncio.Future[Raw]) -> None:
         self.id = identifier
@@ -73,6 +86,10 @@ class Request:
         self.token: Raw | None = None
         """Their progress token."""
         self.clock: asyncio.Timeout | None = None
+        self.stops = 0
+        """Questions of the server for which the clock stands still."""
+        self.left_s: float | None = None
+        """What was left on the clock when the first of them came."""
 
     @property
     def is_answered(self) -> bool:
@@ -431,28 +448,31 @@ def _seconds_or_none(seconds: float) -> float | None:
     return None if seconds == math.inf else seconds
 
 
-def _stop_clocks(requests: Iterable[Request]) -> list[tuple[Request, float]]:
+def _stop_clocks(requests: Iterable[Request]) -> list[Request]:
     """While a person or a model answers a server's question, the server need not answer ours."""
     now = asyncio.get_running_loop().time()
     stopped = []
     for request in requests:
         clock = request.clock
-        if (
-            clock is not None
-            and not request.is_answered
-            and not clock.expired()
-            and (until := clock.when()) is not None
-        ):
-            stopped.append((request, until - now))
+        if clock is None or request.is_answered or clock.expired():
+            continue
+        if not request.stops and (until := clock.when()) is not None:
+            request.left_s = until - now
             clock.reschedule(None)
+        request.stops += 1
+        stopped.append(request)
     return stopped
 
 
-def _start_clocks(stopped: list[tuple[Request, float]]) -> None:
+def _start_clocks(stopped: list[Request]) -> None:
+    """The last of the questions that stopped a clock starts it again."""
     now = asyncio.get_running_loop().time()
-    for request, left in stopped:
-        if request.clock is not None and not request.is_answered and not request.clock.expired():
-            request.clock.reschedule(now + left)
+    for request in stopped:
+        request.stops -= 1
+        clock, left_s = request.clock, request.left_s
+        if request.stops or clock is None or left_s is None or request.is_answered or clock.expired():
+            continue
+        clock.reschedule(now + left_s)
 
 
 def remote_error(raw: Raw | bytes) -> RemoteError:
