@@ -446,11 +446,11 @@ async def test_a_stream_that_lives_long_is_opened_again_however_often_it_ends(mo
 
 async def test_a_stream_that_never_lives_long_is_given_up_and_the_hook_is_told() -> None:
     said: list[str] = []
-    async with nothing_left(), scripted(legacy(on("GET", _ends_soon))) as server:
-        async with Client(config(server, on_stderr_line=said.append)) as client:
-            await until(lambda: any("is given up" in line for line in said))
-            assert server.count("GET") == 20
-            assert len(await client.tools()) == 1
+    handler = legacy(on("GET", _ends_soon))
+    async with scripted(handler) as server, Client(config(server, on_stderr_line=said.append)) as client:
+        await until(lambda: any("is given up" in line for line in said))
+        assert server.count("GET") == 20
+        assert len(await client.tools()) == 1
 
 
 async def test_an_answer_may_come_on_the_other_stream() -> None:
@@ -627,7 +627,7 @@ async def test_the_timeout_governs_the_probe() -> None:
         await asyncio.sleep(60)
 
     async with nothing_left(), scripted(legacy(on("server/discover", hang))) as server, asyncio.timeout(5):
-        with pytest.raises(DeadlineExceeded, match="server/discover did not come within 0.3 s"):
+        with pytest.raises(DeadlineExceeded, match=r"server/discover did not come within 0\.3 s"):
             await Client(config(server, protocol_version=None, timeout_s=0.3)).start()
         assert server.count("initialize") == 0
 

@@ -248,6 +248,6 @@ async def test_a_stream_that_does_not_tell_where_to_post_is_given_up_in_time() -
 async def test_a_handshake_that_is_never_answered_counts_as_no_connection() -> None:
     async with nothing_left(), scripted(silence) as server, asyncio.timeout(5):
         url = server.url.replace("http", "ws")
-        with pytest.raises(TransportError, match="did not open a WebSocket within 0.2 s") as raised:
+        with pytest.raises(TransportError, match=r"did not open a WebSocket within 0\.2 s") as raised:
             await Client(ServerConfig(id="w", transport="ws", url=url, open_timeout_s=0.2)).start()
         assert not raised.value.may_have_executed

@@ -388,9 +388,9 @@ async def test_an_old_server_that_ends_at_an_unexpected_message_is_started_again
 
 
 async def test_a_server_that_is_silent_at_the_probe_passes_for_old_when_the_timeout_is_over() -> None:
-    async with nothing_left(), asyncio.timeout(8):  # less than any limit but the one that was set
-        async with Client(odd("silent", protocol_version=None, timeout_s=2)) as client:
-            assert client.era == "legacy"
+    config = odd("silent", protocol_version=None, timeout_s=2)
+    async with nothing_left(), asyncio.timeout(8), Client(config) as client:
+        assert client.era == "legacy"
 
 
 async def test_a_modern_server_that_is_slow_is_not_taken_for_an_old_one() -> None:

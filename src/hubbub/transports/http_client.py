@@ -279,10 +279,8 @@ class HttpLink:
 
     # -- the rest ------------------------------------------------------------------------
 
-    async def _all_headers(
-        self, fixed: dict[str, str], *, in_session: bool, may_be_new: bool = True
-    ) -> dict[str, str]:
-        """The headers of one request. What belongs to an opening, as the rest of its stream, goes to the new session."""
+    async def _all_headers(self, fixed: dict[str, str], *, in_session: bool, may_be_new: bool = True) -> dict[str, str]:
+        """The headers of one request. What belongs to an opening, as the rest of its stream does, names the new id."""
         if self._is_closed:
             raise ConnectionClosed("The client is closed")
         headers = await self._headers()
