@@ -267,8 +267,10 @@ class HttpError(TransportError):
 class EgressRefused(TransportError):
     """A name leads to an address of a kind that was not asked for, or that nobody should reach."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, can_be_allowed: bool = True) -> None:
         super().__init__("TRANSPORT_ERROR", message, may_have_executed=False)
+        self.can_be_allowed = can_be_allowed
+        """Whether `allow_private_network` opens the way."""
 
 
 class ProtocolVersionNotSupported(HubbubError):

@@ -73,13 +73,28 @@ def test_definitions_are_sorted_by_local_name() -> None:
     [
         ({"a.b": ["c"], "a_b": ["c"]}, "mcp_a_b__c"),
         ({"a__b": ["c"], "a": ["b__c"]}, "mcp_a__b__c"),
-        ({"a": ["日本", "天気"]}, "mcp_a____"),
-        ({"a": ["é" * 200, "è" * 200]}, "mcp_a_"),
     ],
 )
-def test_two_tools_of_one_name_are_reported_by_name(tools: dict[str, list[str]], local: str) -> None:
+def test_tools_of_two_servers_with_one_name_are_reported_by_name(tools: dict[str, list[str]], local: str) -> None:
     with pytest.raises(DefinitionError, match=f"both be called '{local}"):
         adapt_all({server: [entry(name) for name in names] for server, names in tools.items()})
+
+
+@pytest.mark.parametrize(
+    ("names", "local"),
+    [
+        (["a.b", "a_b"], "mcp_a__a_b"),
+        (["日本", "天気"], "mcp_a____"),
+        (["é" * 200, "è" * 200], "mcp_a_"),
+    ],
+)
+def test_of_two_tools_of_one_server_with_one_name_the_first_stays(names: list[str], local: str) -> None:
+    adapted = adapt_all({"a": [*map(entry, names), entry("z")], "b": [entry("t")]})
+    assert [item.origin.remote_tool_name for item in adapted.definitions if item.origin] == [names[0], "z", "t"]
+    assert list(adapted.skipped) == ["a"]
+    (reason,) = adapted.skipped["a"]
+    assert names[1][:80] in reason
+    assert f"would be called '{local}" in reason
 
 
 def test_a_tool_that_its_server_lists_twice_counts_once() -> None:

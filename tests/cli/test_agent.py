@@ -180,3 +180,27 @@ def test_a_person_is_asked_before_something_is_destroyed(tmp_path: Path) -> None
     told = [result["ok"] for result in model.results()]
     assert told == [False, True, True]
     assert model.asked[-1]["messages"][1]["content"] == "Burn letters and books"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_a_turn_that_fails_does_not_end_the_conversation(tmp_path: Path) -> None:
+    from tests.cli.pseudo_terminal import Terminal
+
+    options = ("--yes", "--max-turns", "1", "--server", GALLERY)
+    with endpoint("Hello.", 400, [(BURN, {"what": "toast"})], "Still here.") as model:
+        with Terminal("agent", "--model-url", model.url, *options, folder=tmp_path) as terminal:
+            for typed, told in (
+                ("First", "Hello."),
+                ("Second", "hubbub: "),
+                ("Third", "--max-turns"),
+                ("Fourth", "Still here."),
+            ):
+                terminal.expect("> ")
+                terminal.type(f"{typed}\n")
+                terminal.expect(told)
+            terminal.expect("> ")
+            terminal.type("\x04")
+            code, shown = terminal.end()
+        assert code == 0, shown
+    said = [each["content"] for each in model.asked[-1]["messages"] if each["role"] == "user"]
+    assert (said[0], said[-1]) == ("First", "Fourth")

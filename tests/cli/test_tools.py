@@ -184,6 +184,12 @@ def test_a_failure_is_one_line_and_an_exit_code(
     refused(hubbub("tools", *arguments), code, *words)
 
 
+def test_what_cannot_be_allowed_is_not_said_to_be(hubbub: Run) -> None:
+    done = hubbub("tools", "http://169.254.169.254/")
+    refused(done, 3, "does not connect to", "are never connected to")
+    assert "--allow-private-network" not in done.stderr
+
+
 def test_a_server_that_wants_a_key_gets_it_and_it_is_never_shown(hubbub: Run, tmp_path: Path) -> None:
     key = hubbub("key", "add", "alice", "--key-file", "keys.toml").stdout.strip()
     with served(ECHO, "--key-file", "keys.toml", folder=tmp_path) as url:

@@ -190,6 +190,28 @@ async def test_a_failure_at_the_start_says_what_the_server_said() -> None:
             await Client(odd("start-and-fail")).start()
 
 
+@pytest.mark.parametrize("version", [None, "2025-11-25"])
+@pytest.mark.parametrize("words", ["echo boom", "printf boom"])
+async def test_a_server_that_ends_at_once_always_says_why(words: str, version: str | None) -> None:
+    config = ServerConfig(id="x", command="sh", args=["-c", f"{words} >&2; exit 3"], protocol_version=version)
+    async with nothing_left():
+        for _ in range(20):
+            with pytest.raises(TransportError, match="has ended with status 3; it said: boom") as raised:
+                await Client(config).start()
+            assert (raised.value.data["exitstatus"], raised.value.data["stderr"]) == (3, ["boom"])
+
+
+async def test_a_write_to_a_server_that_ends_waits_for_its_reason() -> None:
+    server = link("sh", "-c", "exec <&-; echo boom >&2; sleep 0.1; exit 3")
+    await server.start(Kept())
+    with pytest.raises(TransportError, match="status 3; it said: boom"):
+        async with asyncio.timeout(5):
+            while True:
+                await server.post(b"{}")
+                await asyncio.sleep(0)
+    await server.close()
+
+
 async def test_what_was_written_before_the_exit_still_counts() -> None:
     async with nothing_left(), Client(odd("exit-after-answer")) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["echo"]

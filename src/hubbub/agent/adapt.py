@@ -73,7 +73,7 @@ def adapt_all(tools: Mapping[str, Iterable[ToolEntry]], limit: int = bounds.TOOL
     """The tools of many servers; one listed twice by its server counts once.
 
     Raises:
-        DefinitionError: two different tools would have the same local name.
+        DefinitionError: tools of two servers would have the same local name. Of one server, the first has it.
         SettingsError: the limit is none.
     """
     check_name_limit(limit)
@@ -87,7 +87,9 @@ def adapt_all(tools: Mapping[str, Iterable[ToolEntry]], limit: int = bounds.TOOL
             except DefinitionError as error:
                 problems.append(f"{clean(entry.name, bounds.TITLE_CHARACTERS)!r}: {error.message}")
                 continue
-            _check_collision(found.setdefault(definition.name, definition), definition)
+            first = found.setdefault(definition.name, definition)
+            if first.origin != definition.origin:
+                problems.append(_collision(first, definition))
         if problems:
             skipped[server_id] = tuple(problems)
     definitions = tuple(found[name] for name in sorted(found))
@@ -95,14 +97,21 @@ def adapt_all(tools: Mapping[str, Iterable[ToolEntry]], limit: int = bounds.TOOL
     return Adapted(definitions, MappingProxyType(mapping), MappingProxyType(skipped))
 
 
-def _check_collision(first: Definition, second: Definition) -> None:
-    if first.origin != second.origin:
-        assert first.origin is not None
-        assert second.origin is not None
-        raise DefinitionError(
-            f"Two tools would both be called {first.name!r}: {_told(first.origin)} and {_told(second.origin)};"
-            " give one of the servers another id, or raise the limit for names"
-        )
+def _collision(first: Definition, second: Definition) -> str:
+    """Why the second is left out: a server's own names are its own matter, and must not cost the others.
+
+    Raises:
+        DefinitionError: they are of two servers, so that only the user can tell which is meant.
+    """
+    assert first.origin is not None
+    assert second.origin is not None
+    if first.origin.server_id == second.origin.server_id:
+        one, other = (clean(each.remote_tool_name, bounds.TITLE_CHARACTERS) for each in (first.origin, second.origin))
+        return f"{other!r}: would be called {first.name!r}, as {one!r} already is"
+    raise DefinitionError(
+        f"Two tools would both be called {first.name!r}: {_told(first.origin)} and {_told(second.origin)};"
+        " give one of the servers another id, or raise the limit for names"
+    )
 
 
 def _told(origin: Origin) -> str:

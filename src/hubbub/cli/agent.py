@@ -24,10 +24,11 @@ from hubbub.cli.allowing import Permission
 from hubbub.cli.conversation import client_of, run
 from hubbub.cli.models import only_model
 from hubbub.cli.options import Options, ServerCommand, server_options
+from hubbub.cli.outcomes import tell_failure
 from hubbub.cli.target import config_of
 from hubbub.cli.terminal import ask, has_person, note
 from hubbub.client.config import ServerConfig
-from hubbub.errors import SettingsError
+from hubbub.errors import ModelError, SettingsError, ToolUseError
 from hubbub.settings import Secret
 
 _HELP = """Let a model use the tools of servers, and show each call.
@@ -177,8 +178,15 @@ def _runner(snapshot: Snapshot, chat: OpenAIChat, talk: Talk, permission: Permis
 async def _converse(runner: ToolLoopRunner, talk: Talk, permission: Permission, report: Report) -> None:
     history: Sequence[Message] = ()
     while (typed := await ask("> ")) is not None:
-        if typed.strip():
+        if not typed.strip():
+            continue
+        try:
             history = await _answer(runner, talk, permission, report, typed, history)
+        except (ModelError, ToolUseError) as error:
+            report.interrupt()
+            tell_failure(error)
+            # What tools have done by then is kept, so that none needs to run twice.
+            history = [dict(message) for message in error.history] or history
     note("")
 
 

@@ -72,6 +72,8 @@ def _advice(error: HubbubError) -> str:
             told = "; give --header-env Authorization=VARIABLE, with 'Bearer …' in the variable"
         case HttpError(status=404 | 405):
             told = "; is this the whole address? Many servers listen at /mcp"
+        case EgressRefused(can_be_allowed=False):
+            told = "; link-local, metadata and unusable addresses are never connected to"
         case EgressRefused():
             told = "; if it is meant to, add --allow-private-network"
         case DeadlineExceeded():

@@ -122,7 +122,7 @@ class JsonRpcClient:
         self._last_id = 0
         self._failure: HubbubError | None = None
         self._starting: asyncio.Task[None] | None = None
-        self._is_started = self._is_closed = False
+        self._is_started = self._is_closed = self._is_answered = False
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -306,6 +306,7 @@ class JsonRpcClient:
             found = None if envelope.error is UNSET else request or self._only()
         if found is None or found.answer.done():
             return  # too late, or an answer to nothing
+        self._is_answered = True
         if envelope.error is not UNSET:
             found.answer.set_exception(remote_error(envelope.error))
         elif envelope.result is not UNSET:
@@ -439,6 +440,8 @@ class JsonRpcClient:
         if self._is_closed:
             raise ConnectionClosed("The client is closed")
         if self._failure is not None:
+            if not self._is_answered:  # It never really started; who starts it is to learn all about it.
+                raise self._failure
             raise ConnectionClosed(f"The connection has ended: {self._failure.message}")
         if not self._is_started:
             raise TransportError("TRANSPORT_ERROR", "The client was not started", may_have_executed=False)

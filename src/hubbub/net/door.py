@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hubbub import bounds
 from hubbub.errors import EgressRefused, TransportError
-from hubbub.net.egress import Egress
+from hubbub.net.egress import Egress, kind_of
 
 if TYPE_CHECKING:
     import aiohttp
@@ -25,6 +25,10 @@ _REFUSED: Final = "the name leads to an address that this client does not connec
 
 class _RefusedAddress(OSError):
     """Raised where aiohttp expects a socket. Says nothing of the address: it is nobody's business."""
+
+
+class _ForbiddenAddress(_RefusedAddress):
+    """One that nobody can allow."""
 
 
 class Door:
@@ -127,7 +131,7 @@ class Door:
     def _make_socket(self, info: tuple[Any, ...]) -> socket.socket:
         family, kind, protocol, _, address = info
         if not self._egress.allows(str(address[0])):
-            raise _RefusedAddress(_REFUSED)
+            raise _ForbiddenAddress(_REFUSED) if kind_of(str(address[0])) == "forbidden" else _RefusedAddress(_REFUSED)
         made = socket.socket(family=family, type=kind, proto=protocol)
         made.setblocking(False)
         return made
@@ -259,7 +263,7 @@ def _failure(error: Exception) -> TransportError:
 
     reason: BaseException | None = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(reason, _RefusedAddress):
-        return EgressRefused(f"Refused: {_REFUSED}")
+        return EgressRefused(f"Refused: {_REFUSED}", can_be_allowed=not isinstance(reason, _ForbiddenAddress))
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         told = getattr(reason, "strerror", None) or type(error).__name__
         return TransportError("TRANSPORT_ERROR", f"The server cannot be reached: {told}", may_have_executed=False)

@@ -138,6 +138,8 @@ class StdioLink:
             raise TransportError("TRANSPORT_ERROR", "The server was not started", may_have_executed=False)
         if not child.may_write.is_set():
             await child.may_write.wait()
+        if child.is_leaving:
+            await child.last_words()
         child.write(message + b"\n" if b"\n" not in message else encode_line(message))
 
 
@@ -159,8 +161,9 @@ class _Child(asyncio.SubprocessProtocol):
         self._mask = mask
         self._errors = bytearray()
         self._last_lines: deque[str] = deque(maxlen=bounds.STDERR_LINES)
-        self._is_told = self._is_ending = False
-        self._output_ended = asyncio.Event()
+        self._is_ending = False
+        self._open_outputs = {1, 2}
+        self._told = asyncio.Event()
         self._giving_up: asyncio.TimerHandle | None = None
         self.exited = asyncio.Event()
         self.may_write = asyncio.Event()
@@ -173,12 +176,25 @@ class _Child(asyncio.SubprocessProtocol):
         self.pid = self._transport.get_pid()
         self._input = cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0))
 
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it takes nothing any more."""
+        return self._told.is_set() or self._input.is_closing()
+
+    async def last_words(self) -> None:
+        """Wait a little until it is known how and why it ended."""
+        try:
+            async with asyncio.timeout(bounds.LAST_WORDS_S):
+                await self._told.wait()
+        except TimeoutError:
+            return
+
     def write(self, data: bytes) -> None:
         """Give the child bytes.
 
         Raises: TransportError, if it is gone.
         """
-        if self._is_told or self._input.is_closing():
+        if self.is_leaving:
             raise self._ended()
         self._input.write(data)
 
@@ -204,34 +220,37 @@ class _Child(asyncio.SubprocessProtocol):
 
     def pipe_connection_lost(self, descriptor: int, error: Exception | None) -> None:
         """The child closed a stream: without its output nothing will ever be answered, even if it lives."""
+        self._open_outputs.discard(descriptor)
         if descriptor == 0:
             self.may_write.set()
         elif descriptor == 1:
-            self._output_ended.set()
             # Most often it is about to end, and then its status is worth waiting for.
             self._give_up_soon()
-        if self._output_ended.is_set() and self.exited.is_set():
-            self._tell()
+        elif self._errors:
+            self._take_errors(b"\n")  # a last line that nothing ended
+        self._tell_if_complete()
 
     def process_exited(self) -> None:
-        """The child ended; what it wrote before is still worth reading, but children of its own may hold the pipe."""
+        """The child ended; what it wrote before is still worth reading, but children of its own may hold the pipes."""
         self.exited.set()
-        if self._output_ended.is_set():
+        self._give_up_soon()
+        self._tell_if_complete()
+
+    def _tell_if_complete(self) -> None:
+        if self.exited.is_set() and not self._open_outputs:
             self._tell()
-        else:
-            self._give_up_soon()
 
     def _give_up_soon(self) -> None:
-        if self._giving_up is None and not self._is_told:
+        if self._giving_up is None and not self._told.is_set():
             self._giving_up = asyncio.get_running_loop().call_later(bounds.LAST_WORDS_S, self._tell)
 
     def _tell(self) -> None:
         """Once: nothing more will come."""
         if self._giving_up is not None:
             self._giving_up.cancel()
-        if self._is_told:
+        if self._told.is_set():
             return
-        self._is_told = True
+        self._told.set()
         self.may_write.set()
         if not self._is_ending:
             self._receiver.lost(self._ended())
