@@ -17,6 +17,7 @@ from hubbub.protocol.error_forms import FORMS
 from hubbub.protocol.revisions import LEGACY, MODERN, Revision
 from hubbub.settings import ServeSettings
 from hubbub.settings.fields import Setting, settings_of
+from hubbub.settings.servers import ServerSettings
 from hubbub.settings.sources import variables_of
 
 FOLDER = Path(__file__).parent
@@ -36,8 +37,16 @@ def _setting(setting: Setting) -> list[str]:
     return [_code(flag), _code(key), variables, _default(setting.default), setting.description]
 
 
+def servers() -> list[list[str]]:
+    """Every setting of a server that we connect to."""
+    rows = [["`[servers.NAME]`", "default", "what it is"]]
+    for setting in settings_of(ServerSettings):
+        rows.append([_code(f"{setting.key} = {setting.form}"), _default(setting.default), setting.description])
+    return rows
+
+
 def _default(value: Any) -> str:
-    if value in (None, (), ""):
+    if value in (None, (), "", {}):
         return ""
     return _code(msgspec.json.encode(value).decode() if isinstance(value, bool) else str(value))
 
@@ -87,7 +96,7 @@ def _code(text: str) -> str:
     return f"`{text}`".replace("|", "\\|") if text else ""
 
 
-TABLES = {"settings": settings, "failures": failures, "revisions": revisions}
+TABLES = {"settings": settings, "servers": servers, "failures": failures, "revisions": revisions}
 
 
 def filled(page: str) -> str:

@@ -1,7 +1,8 @@
-"""Runs `async def` tests: each in a loop of its own and within a deadline, without a plugin."""
+"""Runs `async def` tests: each in a loop of its own and within a deadline, without a plugin; keeps the home clean."""
 
 import asyncio
 import inspect
+import os
 
 import pytest
 
@@ -11,6 +12,12 @@ DEADLINE_S = 30.0
 async def _within_deadline(test, arguments):
     async with asyncio.timeout(DEADLINE_S):
         await test(**arguments)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_data_folder(tmp_path_factory):
+    """No test leaves anything in the data folder of whoever runs it."""
+    os.environ["XDG_DATA_HOME"] = str(tmp_path_factory.mktemp("data"))
 
 
 @pytest.hookimpl(tryfirst=True)

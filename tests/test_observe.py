@@ -68,6 +68,15 @@ def test_configuring_twice_does_not_log_twice(stream):
     assert len(lines(stream)) == 1
 
 
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_terminal_gets_text_unless_told_otherwise(stream, is_terminal):
+    stream.isatty = lambda: is_terminal
+    configure_logging("info", "auto", stream=stream)
+    log.info("started")
+    assert stream.getvalue().startswith("{") is not is_terminal
+    assert "started" in stream.getvalue()
+
+
 def test_an_unknown_level_is_refused():
     with pytest.raises(ValueError, match="debug, info"):
         configure_logging("loud")

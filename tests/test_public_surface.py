@@ -4,34 +4,51 @@ import ast
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
+
+import pytest
 
 import hubbub
 from hubbub.cli.group import COMMANDS
 from hubbub.cli.serve import command as serve
 from hubbub.settings import ServeSettings, known_variables
 from hubbub.settings.fields import settings_of
+from hubbub.settings.servers import ServerSettings
 
 ROOT = Path(__file__).parents[1]
 
 NAMES = [
+    "Allow",
     "Annotations",
     "Ask",
     "Audio",
     "CacheHint",
+    "Catalog",
     "Check",
+    "Client",
+    "Confirm",
     "Context",
+    "ContinuationRefused",
+    "Definition",
     "DefinitionError",
+    "Deny",
     "Elicited",
     "EmbeddedResource",
+    "ExecutorBuilder",
+    "Fleet",
     "Health",
     "HubbubError",
     "Icon",
     "Image",
+    "LoopOptions",
     "MissingCapability",
+    "ModelError",
+    "OpenAIChat",
     "Pack",
     "PromptMessage",
     "ProvidedResource",
+    "Question",
     "ResourceContents",
     "ResourceDetails",
     "ResourceLink",
@@ -39,11 +56,17 @@ NAMES = [
     "SamplingMessage",
     "Secret",
     "Server",
+    "ServerConfig",
     "SettingsError",
+    "Snapshot",
     "Text",
     "Tool",
     "ToolAnnotations",
     "ToolError",
+    "ToolLoopRunner",
+    "ToolRegistryBuilder",
+    "ToolUseError",
+    "ToolsBuilder",
     "View",
     "__version__",
     "run",
@@ -74,6 +97,15 @@ FLAGS = [
     "--session-idle-s",
     "--max-streams",
     "--drain-s",
+    "--max-connections",
+    "--max-head-bytes",
+    "--head-s",
+    "--body-s",
+    "--slow-reader-s",
+    "--max-queue-bytes",
+    "--max-stored-events",
+    "--max-stored-bytes",
+    "--sealing-key-file",
     "--max-message-bytes",
     "--log-level",
     "--log-format",
@@ -104,11 +136,66 @@ KEYS = [
     "session_idle_s",
     "max_streams",
     "drain_s",
+    "max_connections",
+    "max_head_bytes",
+    "head_s",
+    "body_s",
+    "slow_reader_s",
+    "max_queue_bytes",
+    "max_stored_events",
+    "max_stored_bytes",
+    "sealing_key_file",
     "max_message_bytes",
     "log_level",
     "log_format",
     "tool_names",
 ]
+
+
+SERVER_KEYS = [
+    "url",
+    "transport",
+    "headers",
+    "command",
+    "args",
+    "env",
+    "cwd",
+    "timeout_s",
+    "protocol_version",
+    "allow_private_network",
+]
+
+SHARED_FLAGS = [
+    "--json",
+    "--timeout",
+    "--header",
+    "--header-env",
+    "--env",
+    "--mcp-json",
+    "--config",
+    "--protocol-version",
+    "--allow-private-network",
+    "-v",
+]
+
+CLIENT_FLAGS = {
+    "agent": [
+        "--model-url",
+        "--model",
+        "--key-env",
+        "--server",
+        "--allow",
+        "--deny",
+        "--system",
+        "--max-turns",
+        "--yes",
+        "--no-stream",
+    ],
+    "call": ["--args", "--save-to"],
+    "prompts": ["--save-to"],
+    "read": ["--save-to"],
+    "tools": [],
+}
 
 
 def test_the_public_names_are_these() -> None:
@@ -145,7 +232,7 @@ def test_the_version_is_that_of_the_distribution() -> None:
 
 
 def test_the_commands_are_these() -> None:
-    assert sorted(COMMANDS) == ["doctor", "key", "serve"]
+    assert sorted(COMMANDS) == ["agent", "call", "doctor", "key", "prompts", "read", "serve", "tools"]
 
 
 def test_the_flags_of_serve_are_these() -> None:
@@ -157,6 +244,21 @@ def test_the_settings_of_serve_are_these() -> None:
     ours = {name for name in known_variables(ServeSettings) if name.startswith("HUBBUB_")}
     assert ours == {f"HUBBUB_{key.upper()}" for key in KEYS}
     assert known_variables(ServeSettings) - ours == {"VDON_MCP_MAX_MESSAGE_BYTES", "VDON_MCP_TOOL_PROFILE"}
+
+
+def test_the_settings_of_a_server_that_we_connect_to_are_these() -> None:
+    assert [setting.key for setting in settings_of(ServerSettings)] == SERVER_KEYS
+    assert "HUBBUB_SERVERS__FILES__URL" in known_variables(ServerSettings, ("servers", "files"))
+    for setting in settings_of(ServerSettings):
+        assert setting.description.endswith("."), setting.name
+        assert setting.flag is None
+
+
+@pytest.mark.parametrize("name", ["agent", "call", "prompts", "read", "tools"])
+def test_the_flags_of_every_client_command_are_these(name: str) -> None:
+    command = import_module(f"hubbub.cli.{name}").command
+    flags = [parameter.opts[0] for parameter in command.params if parameter.opts[0].startswith("-")]
+    assert flags == [*CLIENT_FLAGS[name], *SHARED_FLAGS]
 
 
 def test_every_setting_says_what_it_means() -> None:

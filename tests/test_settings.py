@@ -1,6 +1,7 @@
 """Settings: who wins, what is refused, and what is never shown."""
 
 import pickle
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,6 +24,7 @@ from hubbub.settings import (
     setting,
 )
 from hubbub.settings.file import read_file
+from hubbub.settings.servers import ServerSettings
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -89,7 +91,7 @@ def test_lists_are_read_from_repeated_flags_and_from_commas() -> None:
 def test_one_address_wins_over_host_and_port() -> None:
     assert read_settings(ServeSettings, sources({"--http-addr": "[::1]:81", "--port": "3"})).address == ("::1", 81)
     assert read_settings(ServeSettings, sources({"--http-addr": ":81"})).address == ("127.0.0.1", 81)
-    with pytest.raises(SettingsError, match="no port 80000"):
+    with pytest.raises(SettingsError, match="--http-addr must have a port <= 65535, not 80000"):
         read_settings(ServeSettings, sources({"--http-addr": "localhost:80000"}))
 
 
@@ -229,3 +231,19 @@ def test_what_the_environment_says_arrives(port: int, response: str, packs: list
     environ = {"HUBBUB_PORT": str(port), "HUBBUB_RESPONSE": response, "HUBBUB_PACK": ",".join(packs)}
     settings = read_settings(ServeSettings, sources(environ=environ))
     assert (settings.port, settings.response, settings.packs) == (port, response, tuple(packs))
+
+
+def test_settings_with_names_of_their_own_are_tables_or_json(tmp_path: Path) -> None:
+    path = tmp_path / "hubbub.toml"
+    path.write_text("[servers.x]\nurl = 'http://a/mcp'\nheaders = {A = 'from the file'}\n")
+
+    def headers(**environ: str) -> dict[str, Secret]:
+        sources = gather({"--config": str(path)}, environ)
+        return read_settings(ServerSettings, sources, ("servers", "x")).headers
+
+    assert headers() == {"A": Secret("from the file")}
+    assert headers(HUBBUB_SERVERS__X__HEADERS='{"B": "from a variable"}') == {"B": Secret("from a variable")}
+    for wrong in ("hunter2", '["hunter2"]', '{"A": 2222}', '{"A": "hunter2"'):
+        with pytest.raises(SettingsError, match="HUBBUB_SERVERS__X__HEADERS must look like") as caught:
+            headers(HUBBUB_SERVERS__X__HEADERS=wrong)
+        assert not re.search("hunter2|2222", caught.value.message)

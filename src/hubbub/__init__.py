@@ -15,8 +15,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hubbub.agent.catalog import Catalog
+    from hubbub.agent.chat import OpenAIChat
+    from hubbub.agent.definition import Definition
+    from hubbub.agent.executor_builder import ExecutorBuilder
+    from hubbub.agent.options import LoopOptions
+    from hubbub.agent.snapshot import Snapshot, ToolRegistryBuilder
+    from hubbub.agent.tool_loop import ToolLoopRunner
+    from hubbub.agent.tools_builder import ToolsBuilder
     from hubbub.app import run
-    from hubbub.errors import DefinitionError, HubbubError, MissingCapability, SettingsError, ToolError
+    from hubbub.client.client import Client
+    from hubbub.client.config import ServerConfig
+    from hubbub.client.fleet import Fleet
+    from hubbub.errors import (
+        ContinuationRefused,
+        DefinitionError,
+        HubbubError,
+        MissingCapability,
+        ModelError,
+        SettingsError,
+        ToolError,
+        ToolUseError,
+    )
     from hubbub.protocol.content import (
         Annotations,
         Audio,
@@ -27,6 +47,7 @@ if TYPE_CHECKING:
         Text,
     )
     from hubbub.protocol.wire import Icon, PromptMessage, ToolAnnotations
+    from hubbub.security.policy import Allow, Confirm, Deny, Question
     from hubbub.server.asking import Ask
     from hubbub.server.context import Context, Elicited, SamplingMessage
     from hubbub.server.pack import Check, Health, Pack
@@ -39,23 +60,36 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Allow",
     "Annotations",
     "Ask",
     "Audio",
     "CacheHint",
+    "Catalog",
     "Check",
+    "Client",
+    "Confirm",
     "Context",
+    "ContinuationRefused",
+    "Definition",
     "DefinitionError",
+    "Deny",
     "Elicited",
     "EmbeddedResource",
+    "ExecutorBuilder",
+    "Fleet",
     "Health",
     "HubbubError",
     "Icon",
     "Image",
+    "LoopOptions",
     "MissingCapability",
+    "ModelError",
+    "OpenAIChat",
     "Pack",
     "PromptMessage",
     "ProvidedResource",
+    "Question",
     "ResourceContents",
     "ResourceDetails",
     "ResourceLink",
@@ -63,11 +97,17 @@ __all__ = [
     "SamplingMessage",
     "Secret",
     "Server",
+    "ServerConfig",
     "SettingsError",
+    "Snapshot",
     "Text",
     "Tool",
     "ToolAnnotations",
     "ToolError",
+    "ToolLoopRunner",
+    "ToolRegistryBuilder",
+    "ToolUseError",
+    "ToolsBuilder",
     "View",
     "__version__",
     "run",
@@ -75,8 +115,28 @@ __all__ = [
 ]
 
 _HOMES = {
+    "hubbub.agent.catalog": ("Catalog",),
+    "hubbub.agent.chat": ("OpenAIChat",),
+    "hubbub.agent.definition": ("Definition",),
+    "hubbub.agent.executor_builder": ("ExecutorBuilder",),
+    "hubbub.agent.options": ("LoopOptions",),
+    "hubbub.agent.snapshot": ("Snapshot", "ToolRegistryBuilder"),
+    "hubbub.agent.tool_loop": ("ToolLoopRunner",),
+    "hubbub.agent.tools_builder": ("ToolsBuilder",),
     "hubbub.app": ("run",),
-    "hubbub.errors": ("DefinitionError", "HubbubError", "MissingCapability", "SettingsError", "ToolError"),
+    "hubbub.client.client": ("Client",),
+    "hubbub.client.config": ("ServerConfig",),
+    "hubbub.client.fleet": ("Fleet",),
+    "hubbub.errors": (
+        "ContinuationRefused",
+        "DefinitionError",
+        "HubbubError",
+        "MissingCapability",
+        "ModelError",
+        "SettingsError",
+        "ToolError",
+        "ToolUseError",
+    ),
     "hubbub.protocol.content": (
         "Annotations",
         "Audio",
@@ -87,6 +147,7 @@ _HOMES = {
         "Text",
     ),
     "hubbub.protocol.wire": ("Icon", "PromptMessage", "ToolAnnotations"),
+    "hubbub.security.policy": ("Allow", "Confirm", "Deny", "Question"),
     "hubbub.server.asking": ("Ask",),
     "hubbub.server.context": ("Context", "Elicited", "SamplingMessage"),
     "hubbub.server.pack": ("Check", "Health", "Pack"),

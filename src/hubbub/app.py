@@ -6,21 +6,27 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from hubbub import bounds
+from hubbub.observe import calls_are_logged, log_call, log_cut_off
 from hubbub.ports import Connect
 from hubbub.server.connection import Connection
+from hubbub.server.loading import refuse_while_loading
 from hubbub.server.server import Server
 from hubbub.settings import ServeSettings
 
 if TYPE_CHECKING:
     from hubbub.security.gate import Gate
-    from hubbub.transports.http_server import Site
+    from hubbub.security.sealed import Sealer
+    from hubbub.transports.http_server import HttpServer, Site
 
+logger = logging.getLogger("hubbub.app")
 DEFAULT_SETTINGS = ServeSettings()
+_AT_A_TERMINAL = "waits for JSON-RPC messages on stdin: usually an MCP client starts it and sends them; Ctrl+D ends it"
 
 
 def connector(server: Server) -> Connect:
@@ -33,12 +39,14 @@ def serve_stdio(server: Server, *, limit: int = bounds.MESSAGE_BYTES) -> int:
     from hubbub.transports import stdio
     from hubbub.transports.signals import stop_signals
 
-    _trace_if_wanted(server)
+    _watch_calls(server)
     source, sink = stdio.claim_streams()
+    if os.isatty(source):
+        _say(f"{server.info.name} {_AT_A_TERMINAL}\n")
 
     async def main() -> None:
         stopped = asyncio.Event()
-        with stop_signals(stopped.set):
+        with stop_signals(stopped.set), _logged_life(server, "stdio"):
             async with server.running():
                 await stdio.serve(connector(server), source, sink, stopped, limit=limit)
         if not await _all_ended() or server.threads.is_running:
@@ -71,7 +79,10 @@ def run(
     """Serve until the client leaves, or over HTTP until a signal comes: the last line of a script that is a server.
 
     Whatever else can be set, `hubbub serve` sets.
+
+    Raises: DefinitionError, if `hubbub serve` loads the script at this moment.
     """
+    refuse_while_loading()
     if transport == "stdio":
         raise SystemExit(serve_stdio(server))
     settings = ServeSettings(host=host, port=port)
@@ -83,32 +94,45 @@ def serve_http(
     server: Server, settings: ServeSettings = DEFAULT_SETTINGS, *, started: Callable[[str], None] = lambda url: None
 ) -> int:
     """Serve any number of clients over HTTP until the process is told to stop; its exit code."""
-    from hubbub.server.http.endpoint import API_VERSION
     from hubbub.transports import http_server
     from hubbub.transports.signals import stop_signals
 
     host, port = settings.address
     gate = _gate(settings, host)
-    _trace_if_wanted(server)
+    server.offer_sealer(_sealer(settings))
+    _watch_calls(server)
     listener = http_server.listen(host, port)
 
     async def main() -> None:
         url = _url(host, listener.getsockname()[1])
         site = _site(server, settings, gate, lambda: started(url))
-        http = http_server.prepare(
-            site,
-            headers=[("x-mcp-version", API_VERSION)],
-            limit=settings.max_message_bytes,
-            drain_s=settings.drain_s,
-            trusted_proxies=settings.proxied_by,
-        )
-        with stop_signals(http.stop):
+        http = _http(site, settings)
+        with stop_signals(http.stop), _logged_life(server, url):
             async with server.running():
                 await http_server.serve(http, listener)
 
     with asyncio.Runner(loop_factory=http_server.new_event_loop) as runner:
         runner.run(main())
     return 0
+
+
+@contextmanager
+def _logged_life(server: Server, address: str) -> Iterator[None]:
+    fields = {"address": address, "server": server.info.name, "version": server.info.version}
+    logger.info("started", extra=fields)
+    try:
+        yield
+    finally:
+        logger.info("stopped", extra=fields)
+
+
+def _watch_calls(server: Server) -> None:
+    """Trace and log calls, if anybody wants to know."""
+    _trace_if_wanted(server)
+    if calls_are_logged():
+        from hubbub.server.measured import Measured
+
+        server.wrap(lambda peer: Measured(peer, log_call))
 
 
 def _trace_if_wanted(server: Server) -> None:
@@ -119,6 +143,36 @@ def _trace_if_wanted(server: Server) -> None:
 
     if tracing.is_wanted():
         server.wrap(tracing.traced)
+
+
+def _http(site: Site, settings: ServeSettings) -> HttpServer:
+    """The HTTP server of a site, with the bounds as set."""
+    from hubbub.server.http.endpoint import API_VERSION
+    from hubbub.transports import http_server
+
+    limits = http_server.Limits(
+        message_bytes=settings.max_message_bytes,
+        head_bytes=settings.max_head_bytes,
+        head_s=settings.head_s,
+        body_s=settings.body_s,
+        slow_reader_s=settings.slow_reader_s,
+        connections=settings.max_connections,
+        drain_s=settings.drain_s,
+    )
+    headers = [("x-mcp-version", API_VERSION)]
+    return http_server.prepare(site, headers=headers, limits=limits, trusted_proxies=settings.proxied_by)
+
+
+def _sealer(settings: ServeSettings) -> Sealer:
+    """With a key that outlives the process: clients come back."""
+    from pathlib import Path
+
+    from hubbub.security.sealed import Sealer
+    from hubbub.security.sealing_key import kept_key, read_key
+
+    if settings.sealing_key_file is None:
+        return Sealer(load=kept_key)
+    return Sealer([read_key(Path(settings.sealing_key_file))])
 
 
 def _gate(settings: ServeSettings, host: str) -> Gate:
@@ -152,31 +206,57 @@ def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable
     from hubbub.observe import Metrics
     from hubbub.security.quotas import Quotas, limits_for
     from hubbub.server.http.endpoint import Endpoint
+    from hubbub.server.http.streams import EventStore
     from hubbub.server.measured import Measured
     from hubbub.transports import http, old_pair, websocket
     from hubbub.transports.cors import Cors
     from hubbub.transports.http_server import Site
 
     metrics = Metrics()
-    server.wrap(lambda peer: Measured(peer, metrics))
+    server.wrap(lambda peer: Measured(peer, metrics.call))
+
+    def cut_off(reason: str, address: str) -> None:
+        metrics.cut_off(reason)
+        log_cut_off(reason, address)
+
     limits = limits_for(settings.address[0], _limits(settings))
-    pair = old_pair.OldPair(connector(server), limit=settings.max_streams)
+    quotas = Quotas(limits) if limits else None
+    count_for = None if quotas is None else quotas.count_for
+    pair = old_pair.OldPair(
+        connector(server),
+        limit=settings.max_streams,
+        queue_bytes=settings.max_queue_bytes,
+        count_for=count_for,
+        cut_off=cut_off,
+    )
     endpoint = Endpoint(
         server,
         gate=gate,
-        quotas=Quotas(limits) if limits else None,
+        quotas=quotas,
         mode=settings.response,
         old_pair=pair,
         metrics=metrics,
         most_sessions=settings.max_sessions,
         session_idle_s=settings.session_idle_s,
         most_streams=settings.max_streams,
+        store=EventStore(most_events=settings.max_stored_events, most_bytes=settings.max_stored_bytes),
     )
     limit = settings.max_message_bytes
     sockets = websocket.WebSockets(
-        connector(server), endpoint.admit, limit=limit, most_connections=settings.max_streams
+        connector(server),
+        endpoint.admit,
+        limit=limit,
+        most_connections=settings.max_streams,
+        queue_bytes=settings.max_queue_bytes,
+        count_for=count_for,
+        cut_off=cut_off,
+        metrics=metrics,
     )
-    over_http = Cors(http.application(endpoint, limit=limit), settings.allowed_origins)
+    metrics.gauge("websockets", "Open WebSockets.", lambda: len(sockets))
+    metrics.gauge("old_streams", "Open streams of GET /sse.", lambda: len(pair))
+    over_http = Cors(
+        http.application(endpoint, limit=limit), settings.allowed_origins, check=gate.check, answered=metrics.response
+    )
 
     async def app(scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         serve = over_http if scope["type"] == "http" else sockets
@@ -187,7 +267,7 @@ def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable
         pair.end_streams()
         sockets.end()
 
-    return Site(app, started, endpoint.sessions.sweep, end_streams)
+    return Site(app, started, endpoint.sessions.sweep, end_streams, cut_off)
 
 
 def _limits(settings: ServeSettings) -> tuple[str, ...] | None:

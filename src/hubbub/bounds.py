@@ -17,6 +17,8 @@ BATCH_ITEMS: Final = 256
 """Messages in one JSON-RPC batch."""
 IDENTIFIER_BYTES: Final = 1024
 """The id of one JSON-RPC request, as written on the wire."""
+SALVAGE_BYTES: Final = 64 * 1024
+"""How far a message that cannot be read is searched for its id."""
 EVENT_BYTES: Final = 8 * 1024 * 1024
 """One server-sent event, when decoding."""
 
@@ -31,8 +33,8 @@ SUBSCRIPTIONS: Final = 1024
 """Resources one client may watch."""
 LISTENS: Final = 256
 """Listen streams of one connection; fewer than `IN_FLIGHT`, or they alone could stop the reading."""
-LISTENERS: Final = 10_000
-"""Sessions and listen streams that one server tells of changes."""
+LISTENERS: Final = 40_000
+"""Sessions and listen streams that one server tells of changes: room for both, so that neither shuts out the other."""
 DRAIN_S: Final = 30.0
 """How long running calls may go on after the input has ended."""
 STOP_S: Final = 5.0
@@ -158,6 +160,94 @@ REQUESTED_HEADERS: Final = 64
 """`Mcp-Param-*` headers that one CORS preflight may ask for."""
 
 
+# -- one server, from the client's side -----------------------------------------
+REQUEST_S: Final = 10.0
+"""One request to a server, unless its caller says otherwise."""
+PROBE_S: Final = 10.0
+"""How long a server may take to say which era it speaks; a slow modern one must not pass for an old one."""
+CONNECT_S: Final = 10.0
+"""One connection to a server."""
+RESPONSE_BYTES: Final = 8 * 1024 * 1024
+"""One answer's body, or the data of one of its events."""
+LINE_BYTES: Final = 16 * 1024 * 1024
+"""One line of a server on stdio."""
+ERROR_BODY_BYTES: Final = 2000
+"""What is kept of the body of an HTTP error."""
+RECONNECTS: Final = 20
+"""How often one answer's stream is taken up again without anything new on it."""
+LONGEST_RETRY_S: Final = 300.0
+"""The longest wait that a server may ask for before its stream is taken up again."""
+CLOSE_S: Final = 2.0
+"""Each step of parting with a server: its own end, TERM, KILL, the end of its session."""
+LAST_WORDS_S: Final = 0.5
+"""How long the output of a server that has ended is still read."""
+STDERR_LINES: Final = 20
+"""Lines of a server's stderr kept for the error that tells of its end."""
+STDERR_LINE_BYTES: Final = 4096
+"""One such line."""
+LIST_PAGES: Final = 1000
+"""Pages of one list; more is a server that does not come to an end."""
+LIST_ITEMS: Final = 50_000
+"""Items of one list."""
+CLIENT_ROUNDS: Final = 10
+"""How often a server may answer one request with another question."""
+CACHED_RESULTS: Final = 1024
+"""Results of one server kept for as long as it allows."""
+CACHE_S: Final = 24 * 3600.0
+"""The longest that any result is kept."""
+KNOWN_ERAS: Final = 4096
+"""Addresses whose era this process remembers."""
+FLEET_S: Final = 30.0
+"""How long all servers together may take to connect."""
+
+# -- the command line ------------------------------------------------------------
+COMMAND_S: Final = 60.0
+"""One request of a client on the command line; whoever waits there can see that it does."""
+SAVED_NAME_CHARACTERS: Final = 64
+"""The name of a file that a result was saved to, without its number and extension."""
+SAVED_FILES: Final = 10_000
+"""Files of one name that are tried before saving is given up."""
+TYPED_LINE_BYTES: Final = 64 * 1024
+"""What a person may type in answer to one question."""
+
 # -- looking around ------------------------------------------------------------
 CHECK_S: Final = 10.0
 """One check of `hubbub doctor`."""
+
+# -- one agent -----------------------------------------------------------------
+TOOL_DEFINITIONS: Final = 128
+"""Tools that a model is shown at once."""
+TOOL_DEFINITION_BYTES: Final = 200_000
+"""Their definitions together, as JSON."""
+DESCRIPTION_CHARACTERS: Final = 4096
+"""What a remote server may say about one tool."""
+TITLE_CHARACTERS: Final = 200
+"""A remote server's title for a tool, and other short texts of strangers."""
+REMOTE_NAME_CHARACTERS: Final = 1024
+"""A tool's name on its own server; longer ones are not taken over."""
+ARGUMENT_BYTES: Final = 200_000
+"""The arguments of one tool call, as the model wrote them."""
+TOOL_OUTPUT_BYTES: Final = 200_000
+"""What a model gets to see of one tool call, as JSON."""
+LEAST_TOOL_OUTPUT_BYTES: Final = 1024
+"""The smallest such limit: an envelope without any content must still fit."""
+TOOL_OUTPUT_DEPTH: Final = 64
+"""How deep the arguments and the output of a tool may nest."""
+TOOL_OUTPUT_NODES: Final = 50_000
+"""Values in the output of one tool."""
+MODEL_TURNS: Final = 12
+"""Answers of the model in one run."""
+CALLS_OF_ONE_TURN: Final = 64
+"""Tool calls that a model may make in one answer; more are left out."""
+CALL_ID_CHARACTERS: Final = 128
+"""A model's id for a tool call."""
+EVENT_TEXT_BYTES: Final = 200
+"""One text in an event: a context value, the message of a failed policy."""
+CONFIRMATION_S: Final = 3600.0
+"""How long a run that waits for a person may be taken up again."""
+PAUSED_RUNS: Final = 10_000
+"""Runs that a runner remembers to have resumed, so that none is resumed twice."""
+MODEL_S: Final = 120.0
+"""One answer of a model, from the request to its last byte."""
+MODEL_RESPONSE_BYTES: Final = 8 * 1024 * 1024
+"""One answer of a model."""

@@ -23,9 +23,19 @@
     │   ├── ArgumentsInvalid        `validation_error`
     │   └── ToolError               `tool_error`; tools raise it themselves
     ├── RemoteError             the other end answered with an error of its own
+    ├── RateLimited             one caller asks too often; waiting helps
     ├── Overloaded              a named bound is full; trying later helps
     ├── DeadlineExceeded        the other end did not answer in time
     ├── ConnectionClosed        the other end is gone
+    ├── TransportError          the way to a server failed; `code` says how
+    │   ├── SessionLost             the server forgot our session
+    │   ├── HttpError               it answered with a status that is no success
+    │   └── EgressRefused           an address that we do not connect to
+    ├── ProtocolVersionNotSupported   a server speaks no version that we do
+    ├── InputRefused            a server asked something that nobody here answers
+    ├── ModelError              a model's endpoint did not give an answer; `code` says why
+    ├── ToolUseError            a run with tools cannot come to a good end
+    ├── ContinuationRefused     a paused run cannot be taken up again like this
     ├── SettingsError           a flag, a variable or a file is wrong
     ├── PackUnavailable         a pack cannot run here; its libraries are missing
     ├── TargetFailed            the program that should be served broke while it was loaded
@@ -195,6 +205,16 @@ class RemoteError(HubbubError):
         super().__init__(message)
         self.code = code
         self.data = data
+        self.status: int | None = None
+        """The HTTP status it came with, if it came over HTTP and not with 200."""
+
+
+class RateLimited(HubbubError):
+    """One message too many of a caller who is counted."""
+
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class Overloaded(HubbubError):
@@ -214,6 +234,92 @@ class DeadlineExceeded(HubbubError):
 
 class ConnectionClosed(HubbubError):
     """The other end is gone; what was asked of it will not be answered."""
+
+
+class TransportError(HubbubError):
+    """The way to a server failed. `code` is one of the contract's symbols, such as `HTTP_BODY_TOO_LARGE`."""
+
+    def __init__(
+        self, code: str, message: str, data: Mapping[str, Any] | None = None, *, may_have_executed: bool = True
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data: dict[str, Any] = dict(data or {})
+        self.may_have_executed = may_have_executed
+        """Whether the server may have done what was asked of it all the same."""
+
+
+class SessionLost(TransportError):
+    """The server no longer knows our session; the client starts a new one by itself."""
+
+    def __init__(self) -> None:
+        super().__init__("MCP_SESSION_NOT_FOUND", "The server no longer knows this session", may_have_executed=False)
+
+
+class HttpError(TransportError):
+    """A server answered with an HTTP status that is no success."""
+
+    def __init__(self, message: str, status: int, data: Mapping[str, Any] | None = None) -> None:
+        super().__init__("HTTP_ERROR", message, {"status": status, **(data or {})}, may_have_executed=status >= 500)
+        self.status = status
+
+
+class EgressRefused(TransportError):
+    """A name leads to an address of a kind that was not asked for, or that nobody should reach."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("TRANSPORT_ERROR", message, may_have_executed=False)
+
+
+class ProtocolVersionNotSupported(HubbubError):
+    """A server offers only protocol versions that we do not speak."""
+
+    def __init__(self, offered: str, answered: Sequence[str], supported: Sequence[str]) -> None:
+        theirs, ours = ", ".join(answered) or "no version at all", ", ".join(supported)
+        super().__init__(f"The server was offered protocol version {offered} and speaks {theirs}; we speak {ours}")
+        self.offered = offered
+        self.answered = list(answered)
+
+
+class InputRefused(HubbubError):
+    """A server needs an answer that no handler here gives, or asks without end."""
+
+
+class ModelError(HubbubError):
+    """The endpoint of a model gave no answer that can be used. The message never holds a key."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        status: int | None = None,
+        retryable: bool = False,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = status
+        """Of the HTTP answer, if there was one that was no success."""
+        self.retryable = retryable
+        self.retry_after_s = retry_after_s
+        """How long the endpoint asks to wait."""
+        self.history: Sequence[Mapping[str, Any]] = ()
+        """The conversation up to then, so that no tool needs to run twice."""
+
+
+class ToolUseError(HubbubError):
+    """A run ended in a way that its settings do not accept: too many turns, no call, failed tools."""
+
+    def __init__(self, code: str, message: str, history: Sequence[Mapping[str, Any]] = ()) -> None:
+        super().__init__(message)
+        self.code = code
+        self.history: Sequence[Mapping[str, Any]] = list(history)
+        """The conversation up to then."""
+
+
+class ContinuationRefused(HubbubError):
+    """A paused run cannot be taken up again: it is not ours, too old, already resumed, or changed."""
 
 
 class SettingsError(HubbubError):

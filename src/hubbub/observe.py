@@ -30,12 +30,14 @@ _OURS: Final = "hubbub"
 
 def configure_logging(
     level: str = "info",
-    format: Literal["json", "text"] = "json",
+    format: Literal["auto", "json", "text"] = "json",
     *,
     redact: Redact = str,
     stream: TextIO | None = None,
 ) -> None:
     """Send every log line of this process to stderr, from `level` on; of libraries only warnings.
+
+    `auto` is text for people where a terminal reads it, and JSON elsewhere.
 
     Calling it again replaces what the last call set up.
 
@@ -43,8 +45,10 @@ def configure_logging(
     """
     if level not in LEVELS:
         raise ValueError(f"the log level is one of {', '.join(LEVELS)}, not {level!r}")
-    handler = _EdgeHandler(stream if stream is not None else sys.stderr)
-    handler.setFormatter(JsonFormatter(redact) if format == "json" else TextFormatter(redact))
+    chosen = stream if stream is not None else sys.stderr
+    is_text = format == "text" or (format == "auto" and chosen.isatty())
+    handler = _EdgeHandler(chosen)
+    handler.setFormatter(TextFormatter(redact) if is_text else JsonFormatter(redact))
     root, number = logging.getLogger(), logging.getLevelNamesMapping()[level.upper()]
     for old in [old for old in root.handlers if isinstance(old, _EdgeHandler)]:
         root.removeHandler(old)
@@ -111,6 +115,43 @@ def _one_line(text: str) -> str:
     return text if text.isprintable() else ascii(text)[1:-1]
 
 
+# -- events --------------------------------------------------------------------
+
+_edge = logging.getLogger("hubbub.edge")
+_calls = logging.getLogger("hubbub.calls")
+
+
+def log_refusal(route: str, status: int, address: str, principal: str | None = None) -> None:
+    """Say who was refused what, and why in one word; never what they sent."""
+    if _edge.isEnabledFor(logging.INFO):
+        from http import HTTPStatus  # A server on stdio refuses nobody, and starts without it.
+
+        event = "overloaded" if status == HTTPStatus.SERVICE_UNAVAILABLE else "refused"
+        who = {"address": address} if principal is None else {"principal": principal}
+        reason = HTTPStatus(status).name.lower()
+        _edge.info(event, extra={"status": status, "reason": reason, "route": _known(route, ROUTES), **who})
+
+
+def log_cut_off(reason: str, address: str) -> None:
+    """Say who lost a connection because of a bound."""
+    _edge.info("caller_cut_off", extra={"reason": reason, "address": address})
+
+
+def calls_are_logged() -> bool:
+    """Asked once, when a server starts: calls that nobody reads of must cost nothing."""
+    return _calls.isEnabledFor(logging.DEBUG)
+
+
+def log_call(method: str, era: str, outcome: str, seconds: float) -> None:
+    """One line for one call. A method that is not MCP's may be anything, so it is not shown."""
+    fields = {"method": _known(method, METHODS), "era": era, "outcome": outcome, "ms": round(seconds * 1000, 3)}
+    _calls.debug("call", extra=fields)
+
+
+def _known(name: str, names: Iterable[str]) -> str:
+    return name if name in names else OTHER
+
+
 # -- metrics -------------------------------------------------------------------
 
 CONTENT_TYPE: Final = "text/plain; version=1.0.0; charset=utf-8"
@@ -136,6 +177,7 @@ METHODS: Final = (
     "tools/list",
 )
 ROUTES: Final = ("/", "/health", "/mcp", "/mcp/health", "/mcp/{view}", "/mcp-ws", "/messages", "/metrics", "/sse")
+CUT_OFFS: Final = ("slow_reader", "slow_sender", "large_head", "full_queue")
 BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
@@ -163,6 +205,7 @@ class Metrics:
         self._routes = frozenset(routes)
         self._calls: dict[tuple[str, str, str], _Durations] = {}
         self._responses: dict[tuple[str, int], int] = {}
+        self._cut_off: dict[str, int] = {}
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
         self._registry: Any = None
 
@@ -186,6 +229,11 @@ class Metrics:
         """Count one HTTP response; `route` is the pattern, not the path."""
         labels = (route if route in self._routes else OTHER, status)
         self._responses[labels] = self._responses.get(labels, 0) + 1
+
+    def cut_off(self, reason: str) -> None:
+        """Count one caller that lost its connection because of a bound."""
+        label = _known(reason, CUT_OFFS)
+        self._cut_off[label] = self._cut_off.get(label, 0) + 1
 
     def gauge(self, name: str, description: str, read: Callable[[], float]) -> None:
         """Show a number that somebody else keeps: sessions, streams. It is read at each scrape."""
@@ -215,5 +263,9 @@ class Metrics:
         for (route, status), count in self._responses.items():
             responses.add_metric((route, str(status)), count)
         yield responses
+        cut_off = CounterMetricFamily("hubbub_callers_cut_off", "Callers cut off at a bound.", labels=("reason",))
+        for reason, count in self._cut_off.items():
+            cut_off.add_metric((reason,), count)
+        yield cut_off
         for name, (description, read) in self._gauges.items():
             yield GaugeMetricFamily(f"hubbub_{name}", description, value=read())

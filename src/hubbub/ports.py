@@ -6,14 +6,14 @@ picks a `Peer`; limits, policies and metrics are functions from `Peer` to `Peer`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from hubbub.protocol.model import ANONYMOUS
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
-    from hubbub.errors import MessageError
+    from hubbub.errors import HubbubError, MessageError, RateLimited
     from hubbub.protocol.http_headers import HeaderList, Headers
     from hubbub.protocol.model import Call, Note, Principal, Reply
     from hubbub.protocol.refusal import Refusal
@@ -53,8 +53,8 @@ class Duplex(Protocol):
     def is_busy(self) -> bool:
         """Whether no more should be read for now."""
 
-    def receive(self, data: bytes) -> None:
-        """Take one message."""
+    def receive(self, data: bytes, *, is_counted: bool = False) -> None:
+        """Take one message; `is_counted` if what carried it was already counted against its sender's limit."""
 
     def refuse(self, error: MessageError) -> None:
         """Answer bytes that were no message."""
@@ -79,10 +79,12 @@ class Connect(Protocol):
         *,
         principal: Principal = ANONYMOUS,
         scope: str = THE_PROCESS,
+        count: Count | None = None,
     ) -> Duplex:
         """`send` takes one message and never waits; `drained` waits while the client does not read.
 
         `scope` names where the client's state lives; a transport that serves several gives each its own.
+        `count` is asked once for each message, where messages are counted.
         """
 
 
@@ -129,6 +131,7 @@ class HttpExchange(Protocol):
         """The answer is complete: stop noticing."""
 
 
+@runtime_checkable
 class Interruptible(Protocol):
     """A way back that can be taken up again later."""
 
@@ -143,11 +146,35 @@ class Gate(Protocol):
         """The caller, or why not."""
 
 
+class Count(Protocol):
+    """Counts the messages of one caller."""
+
+    def __call__(self) -> RateLimited | None:
+        """Count one message; an error if it is one too many."""
+
+
+class CountFor(Protocol):
+    """Makes the count of one caller."""
+
+    def __call__(self, endpoint: str, principal: Principal, client: str) -> Count | None:
+        """None where an endpoint has no limit."""
+
+
 class Quotas(Protocol):
     """How often may they come in."""
 
+    def count_for(self, endpoint: str, principal: Principal, client: str) -> Count | None:
+        """The same count, message by message, for what carries many."""
+
     def check(self, endpoint: str, caller: str) -> Refusal | None:
         """Count one request; a refusal if it is one too many."""
+
+
+class CutOff(Protocol):
+    """Is told when a caller loses its connection because of a bound."""
+
+    def __call__(self, reason: str, address: str) -> None:
+        """Why, and where it called from."""
 
 
 class OldPair(Protocol):
@@ -158,3 +185,68 @@ class OldPair(Protocol):
 
     async def post(self, exchange: HttpExchange, principal: Principal) -> None:
         """`POST /messages`"""
+
+
+class Outgoing(Protocol):
+    """A request of ours on its way to a server."""
+
+    id: int
+    method: str
+    body: bytes
+    """The whole message."""
+    headers: Mapping[str, str]
+    """What HTTP repeats of it, for those who route without reading bodies."""
+    is_stateless: bool
+    """Whether it belongs to no session."""
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether its answer has arrived, or nobody waits for it any more."""
+
+
+class Receiver(Protocol):
+    """Takes what a server sends."""
+
+    def receive(self, message: bytes, outgoing: Outgoing | None = None) -> bool:
+        """Take one message, with the request on whose stream it came; whether it could be read."""
+
+    def garbled(self, error: MessageError) -> None:
+        """Something came that is no message."""
+
+    def interrupted(self, error: HubbubError) -> None:
+        """Nothing that is still open will be answered, but more can be asked."""
+
+    def lost(self, error: HubbubError) -> None:
+        """Nothing will be answered any more."""
+
+
+class Link(Protocol):
+    """A client's end of a transport."""
+
+    address: str
+    """Names the other end for messages and for what is remembered of it; without secrets."""
+    is_http: bool
+    """Whether requests carry headers and may be answered each on a stream of its own."""
+
+    is_legacy: bool
+    """Whether nothing modern ever spoke this way."""
+
+    async def start(self, receiver: Receiver) -> None:
+        """Get ready to send. Raises errors of `hubbub.errors`."""
+
+    async def exchange(self, outgoing: Outgoing) -> None:
+        """Send a request; return once it is answered, or once its answer will come by itself."""
+
+    async def post(
+        self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Send a notification or an answer; `headers` for links that have any."""
+
+    def withdraw(self, outgoing: Outgoing, reason: str) -> None:
+        """Tell the server that nobody waits for this request any more, as its era does it; never waits."""
+
+    def settle(self, version: str) -> None:
+        """A handshake is done and all that follows speaks this version; open what brings the server's messages."""
+
+    async def close(self) -> None:
+        """Part with the server, within bounds. May be called twice, from any task."""

@@ -1,9 +1,11 @@
 """Runs `hubbub` as users do: as a process."""
 
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -42,3 +44,27 @@ def third_party(tmp_path_factory: pytest.TempPathFactory) -> str:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return str(folder)
+
+
+@pytest.fixture(scope="session")
+def demo_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the pack `demo`, served over HTTP."""
+    with served("--pack", "demo", folder=tmp_path_factory.mktemp("demo")) as url:
+        yield url
+
+
+@contextmanager
+def served(*arguments: str, folder: Path) -> Iterator[str]:
+    """`hubbub serve` on a free port; the address of its endpoint."""
+    command = [sys.executable, "-m", "hubbub", "serve", *arguments, "--port", "0"]
+    with subprocess.Popen(
+        command, cwd=folder, env=clean_environment(), stderr=subprocess.PIPE, encoding="utf-8"
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        try:
+            found = re.search(r"serves (http\S+)", process.stderr.readline())
+            assert found is not None
+            process.stderr.readline()
+            yield found[1]
+        finally:
+            process.terminate()

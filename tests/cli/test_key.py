@@ -54,3 +54,14 @@ def test_a_place_for_keys_must_be_named(
     monkeypatch.delenv("HUBBUB_KEY_FILE", raising=False)
     assert main(["key", "list"]) == 2
     assert "--key-file" in capsys.readouterr().err
+
+
+def test_a_place_where_nothing_can_be_kept_is_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "missing" / "keys.toml"
+    assert main(["key", "add", "bob", "--key-file", str(place)]) == 2
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", f"hubbub: {place}: cannot be written: No such file or directory\n")
+    assert main(["key", "list", "--key-file", str(place)]) == 2
+    assert capsys.readouterr().err == f"hubbub: {place}: cannot be read: No such file or directory\n"

@@ -122,6 +122,39 @@ def test_a_program_that_breaks_shows_its_own_traceback(hubbub: Run, tmp_path: Pa
     assert "hubbub/" not in "".join(lines[:-1])
 
 
+def test_a_program_that_is_not_python_shows_the_place_and_nothing_of_ours(hubbub: Run, tmp_path: Path) -> None:
+    (tmp_path / "typo.py").write_text("x = 1\ndef f(:\n", encoding="utf-8")
+    for target in ("typo.py", "typo:server"):
+        done = hubbub("serve", target, "--transport", "stdio")
+        assert (done.returncode, done.stdout) == (1, "")
+        place, source, caret, kind, told = done.stderr.splitlines()
+        assert place.endswith('typo.py", line 2')
+        assert (source.strip(), caret.strip(), kind) == ("def f(:", "^", "SyntaxError: invalid syntax")
+        assert told.startswith("hubbub: ")
+
+
+def test_what_cannot_be_imported_shows_only_the_programs_own_lines(hubbub: Run, tmp_path: Path) -> None:
+    (tmp_path / "needs.py").write_text("from importlib import import_module\nimport_module('no_such_library')\n")
+    for target in ("needs.py", "needs:server"):
+        done = hubbub("serve", target, "--transport", "stdio")
+        assert done.returncode == 1
+        shown = [line for line in done.stderr.splitlines() if line.startswith("  File ")]
+        assert len(shown) == 1
+        assert "needs.py" in shown[0]
+
+
+def test_a_program_that_serves_itself_while_it_is_loaded_is_told_what_to_write(hubbub: Run, tmp_path: Path) -> None:
+    text = PROGRAM.format(name="server") + "\nfrom hubbub import run\nrun(server)\n"
+    (tmp_path / "eager.py").write_text(text, encoding="utf-8")
+    line = text.splitlines().index("run(server)") + 1
+    for target in ("eager.py", "eager:server"):
+        done = hubbub("serve", target, "--transport", "stdio", stdin=LIST)
+        refused(done, 1, f"eager.py line {line}: ", 'if __name__ == "__main__":')
+    guarded = text.replace("run(server)\n", 'if __name__ == "__main__":\n    run(server)\n')
+    (tmp_path / "eager.py").write_text(guarded, encoding="utf-8")
+    assert tool_names(hubbub("serve", "eager.py", "--transport", "stdio", stdin=LIST)) == ["shout"]
+
+
 def test_a_missing_library_of_the_program_is_not_taken_for_a_missing_program(hubbub: Run, tmp_path: Path) -> None:
     (tmp_path / "needs.py").write_text("import no_such_library\n", encoding="utf-8")
     done = hubbub("serve", "needs:server", "--transport", "stdio")
@@ -151,6 +184,16 @@ def test_a_wrong_program_is_told_in_one_line(
 
 def test_a_pack_taken_for_a_program_is_told_how_to_serve_it(hubbub: Run) -> None:
     refused(hubbub("serve", "demo", "--transport", "stdio"), 2, "hubbub serve --pack demo")
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [("./", ("is a folder", "weather.py")), ("a.txt", ("neither file.py nor module:server", "shop.tools:server"))],
+)
+def test_what_can_be_no_pack_is_not_taken_for_one(hubbub: Run, target: str, words: tuple[str, ...]) -> None:
+    done = hubbub("serve", target, "--transport", "stdio")
+    refused(done, 2, repr(target), *words)
+    assert "--pack" not in done.stderr
 
 
 # -- packs -----------------------------------------------------------------------
@@ -233,6 +276,15 @@ def test_what_is_set_for_nobody_is_refused(hubbub: Run, third_party: str, tmp_pa
 # -- flags -----------------------------------------------------------------------
 
 
+def test_what_keeps_strangers_out_is_said_to_do_nothing_on_stdio(hubbub: Run) -> None:
+    done = hubbub(
+        "serve", "--pack", "demo", "--transport", "stdio", "--key-file", "none.toml", "--jwt-keys", "none.pem"
+    )
+    assert done.returncode == 0
+    assert "--key-file does nothing with --transport stdio" in done.stderr
+    assert "--jwt-keys does nothing" in done.stderr
+
+
 def test_http_is_the_default_and_tells_where_to_point_a_client(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "hubbub", "serve", ECHO, "--port", "0"],
@@ -286,7 +338,13 @@ def test_safe_names_are_listed_for_programs_and_packs_alike(hubbub: Run, tmp_pat
     ("arguments", "words"),
     [
         (("serve", "--port", "many"), ("--port must be a whole number",)),
+        (("serve", "--port", "99999"), ("--port must be <= 65535, not '99999'",)),
+        (("serve", "--http-addr", "here"), ("--http-addr must look like HOST:PORT, not 'here'",)),
+        (("serve", "--http-addr", ":99999"), ("--http-addr must have a port <= 65535, not 99999",)),
         (("serve", "--prot", "1"), ("--prot", "hubbub serve --help")),
+        (("serve", "-trnsport=x"), ("no option '-trnsport'", "'--transport'", "hubbub serve --help")),
+        (("serve", "--insecure", "--host", "no.such.host.invalid"), ("no.such.host.invalid", "another with --host")),
+        (("serve", "--key-file", "no/keys.toml"), ("hubbub: no/keys.toml: cannot be read: No such file or directory",)),
         (("serve", "a.py", "b.py"), ("b.py", "hubbub serve --help")),
         (("serve", "--config", "no.toml"), ("'no.toml' cannot be read",)),
         (("sevre",), ("no command 'sevre'", "'serve'")),

@@ -7,10 +7,12 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from tests.http.eras import BOTH, handshake, modern, open_session
 from tests.http.in_process import Running, running
-from tests.http.wire import JSON, Link, Site, call, request
+from tests.http.processes import PLAYGROUND, ServerProcess
+from tests.http.wire import JSON, Link, Site, call, head, request
 
 from hubbub import bounds
 from hubbub.protocol.model import Caller
@@ -22,22 +24,37 @@ from hubbub.server.http.sessions import Sessions
 STREAM = {"Accept": "text/event-stream"}
 SESSION_BYTES = 3 * 1024
 OPENERS = 8
+CAPABILITIES = {"elicitation": {}, "sampling": {}, "roots": {"listChanged": True}}
+HANDSHAKE = json.dumps(handshake(capabilities=CAPABILITIES)).encode()
 
 
 async def shake_hands(site: Site, number: int) -> list[int]:
     """Open so many sessions and never use them; the statuses."""
-    body = json.dumps(handshake(capabilities={"elicitation": {}, "sampling": {}, "roots": {"listChanged": True}}))
 
     async def some(count: int) -> list[int]:
         statuses = []
         async with site.link() as link:
             for _ in range(count):
-                await link.ask("POST", "/mcp", JSON | {"Accept": BOTH}, body.encode())
+                await link.ask("POST", "/mcp", JSON | {"Accept": BOTH}, HANDSHAKE)
                 statuses.append((await link.answer()).status)
         return statuses
 
     found = await asyncio.gather(*(some(number // OPENERS) for _ in range(OPENERS)))
     return [status for statuses in found for status in statuses]
+
+
+async def shake_hands_in_a_row(site: Site, number: int, row: int = 50) -> int:
+    """The same, as fast as one connection can; how many were let in."""
+    fields = JSON | {"Host": "127.0.0.1", "Accept": BOTH, "Content-Length": str(len(HANDSHAKE))}
+    opened = 0
+    async with site.link() as link:
+        for _ in range(number // row):
+            await link.send((head("POST", "/mcp", fields) + HANDSHAKE) * row)
+            answers = b""
+            while answers.count(b"HTTP/1.1 ") < row or not answers.endswith(b"}"):
+                answers += await link.reader.read(1 << 20)
+            opened += answers.count(b"HTTP/1.1 200")
+    return opened
 
 
 # -- sessions ------------------------------------------------------------------------------------
@@ -78,6 +95,20 @@ def test_ten_thousand_idle_sessions_cost_little_and_go_away() -> None:
         assert tracemalloc.get_traced_memory()[0] - before <= 1_000_000
     finally:
         tracemalloc.stop()
+
+
+async def test_ten_thousand_sessions_over_http_cost_little() -> None:
+    with ServerProcess(str(PLAYGROUND), "--max-sessions", "10400", "--log-level", "error") as own:
+        process = psutil.Process(own.pid)
+        assert await shake_hands_in_a_row(own.site, 400) == 400  # what the first ones bring along stays
+        before = process.memory_info().rss
+        assert await shake_hands_in_a_row(own.site, 10_000) == 10_000
+        grown = process.memory_info().rss - before
+        figures = (await own.site.get("/metrics")).body
+        assert b"\nhubbub_sessions 10400.0\n" in figures
+        assert grown / 10_000 <= SESSION_BYTES
+        assert (await own.site.post(handshake())).status == 503
+        assert (await own.site.post(*modern("tools/list"))).status == 200
 
 
 async def test_a_flood_of_handshakes_is_refused_and_old_sessions_are_unharmed() -> None:
@@ -134,7 +165,7 @@ async def test_calls_of_one_session_are_bounded(monkeypatch: pytest.MonkeyPatch)
 # -- streams ---------------------------------------------------------------------------------------
 
 
-async def open_streams(here: Running, number: int) -> list[Link]:
+async def open_streams(here: Running | ServerProcess, number: int) -> list[Link]:
     """So many streams that say nothing."""
     links = []
     for _ in range(number):
@@ -161,6 +192,23 @@ async def test_a_thousand_streams_hear_of_a_change_and_leave_nothing_behind() ->
         for number, link in enumerate(links):
             link.abort() if number % 2 else link.close()
         await here.settles_at(before)
+
+
+async def test_two_and_a_half_thousand_streams_hear_of_a_change_and_are_forgotten() -> None:
+    with ServerProcess(str(PLAYGROUND), "--log-level", "error") as own:
+        process = psutil.Process(own.pid)
+        usual = process.num_fds()
+        links = await open_streams(own, 2500)
+        assert b"\nhubbub_streams 2500.0\n" in (await own.site.get("/metrics")).body
+        await own.site.post(call("add_tool", {"name": "new"}))
+        async with asyncio.timeout(20):
+            heard = await asyncio.gather(*(anext(link.chunks()) for link in links))
+        assert all(b'"toolName":"new"' in event for event in heard)
+        for number, link in enumerate(links):
+            link.abort() if number % 2 else link.close()
+        async with asyncio.timeout(20):
+            while process.num_fds() > usual or b"\nhubbub_streams 0.0\n" not in (await own.site.get("/metrics")).body:
+                await asyncio.sleep(0.1)
 
 
 async def test_one_stream_too_many_is_refused_and_the_others_stay() -> None:
@@ -256,3 +304,7 @@ async def test_a_thousand_rounds_without_answers_are_bounded() -> None:
                 assert (await link.answer()).status in (200, 503)
         assert (await here.count()).rounds <= bounds.ROUNDS
         assert (await here.site.post(request("ping"))).status == 200
+
+
+def test_sessions_and_streams_leave_room_for_subscriptions() -> None:
+    assert bounds.LISTENERS >= bounds.SESSIONS + bounds.CONNECTIONS

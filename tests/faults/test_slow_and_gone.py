@@ -5,11 +5,13 @@ import json
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
+from tests.http import in_process
 from tests.http.eras import modern, open_session
-from tests.http.in_process import Running, running
+from tests.http.in_process import Running
 from tests.http.wire import JSON, EventStream, Link, call, head, request
 
 from hubbub import bounds
@@ -18,14 +20,12 @@ from hubbub.server.audience import TOOLS_CHANGED
 
 PING = json.dumps(request("ping")).encode()
 STREAM = {"Accept": "text/event-stream"}
+running = partial(in_process.running, head_s=0.5, body_s=1.0, slow_reader_s=1.0)
 MUCH = {"pieces": 400, "size": 50_000}
 
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "REQUEST_HEAD_S", 0.5)
-    monkeypatch.setattr(bounds, "BODY_S", 1.0)
-    monkeypatch.setattr(bounds, "SLOW_READER_S", 1.0)
     monkeypatch.setattr(bounds, "KEEP_ALIVE_S", 0.3)
 
 

@@ -248,13 +248,16 @@ async def test_wrong_parameters_are_refused_in_every_era(site: Site, method: str
     session = await open_session(site)
     plain = await site.post(request(method, params))
     legacy = await session.post(request(method, params))
-    codes = {plain.code, legacy.code} if "error" in legacy.json else {plain.code}
-    assert codes <= {-32602, -32003}
-    if isinstance(params, dict):
-        body, headers = modern(method, params)
-        answer = await site.post(body, headers)
-        assert answer.status in (200, 400)
-        assert "result" not in answer.json or answer.json["result"]["isError"] is True
+    later = await site.post(*modern(method, params)) if isinstance(params, dict) else None
+    if method == "tools/call" and "name" in params and params["name"] == "echo":
+        # The method's parameters are right, the tool's arguments are not.
+        assert later is not None
+        assert (plain.status, plain.code) == (200, -32003)
+        for answer in (legacy, later):
+            assert (answer.status, answer.json["result"]["isError"]) == (200, True)
+        return
+    assert [(answer.status, answer.code) for answer in (plain, legacy)] == [(200, -32602)] * 2
+    assert later is None or (later.status, later.code) == (400, -32602)
 
 
 HEADER_TEXT = st.text(
@@ -326,13 +329,20 @@ def test_no_path_and_no_method_breaks_the_routes(site: Site, method: str, path: 
     asyncio.run(send())
 
 
-@given(st.dictionaries(st.text(max_size=10), JSON_VALUES, max_size=4), st.sampled_from(["2025-11-25", "x", 1, None]))
+# Python writes Infinity, which is not JSON.
+FINITE = JSON_VALUES.filter(lambda value: "Infinity" not in json.dumps(value))
+
+
+@given(
+    st.dictionaries(st.text(max_size=10).filter(lambda key: key != "_meta"), FINITE, max_size=4),
+    st.sampled_from(["2025-11-25", "x", 1, None]),
+)
 def test_no_handshake_breaks_the_endpoint(site: Site, more: dict[str, Any], version: Any) -> None:
     async def send() -> None:
         message = handshake()
         message["params"] |= {"protocolVersion": version} | more
         answer = await site.post(message)
-        assert answer.status in (200, 400)
+        assert answer.status == (200 if isinstance(version, str) else 400)
         assert (answer.header("mcp-session-id") is not None) == (answer.status == 200)
 
     asyncio.run(send())

@@ -95,9 +95,7 @@ async def running(server: Server | None = None, **settings: Any) -> AsyncIterato
     listener = http_server.listen(*chosen.address)
     up = asyncio.Event()
     site = app._site(server, chosen, app._gate(chosen, chosen.host), up.set)
-    http = http_server.prepare(
-        site, headers=[("x-mcp-version", "1.0.0")], limit=chosen.max_message_bytes, drain_s=chosen.drain_s
-    )
+    http = app._http(site, chosen)
     port = listener.getsockname()[1]
     async with server.running():
         task = asyncio.create_task(http._serve(sockets=[listener]))

@@ -1,5 +1,6 @@
 """The edge, end to end: names and origins, keys and tokens, limits, versions, and where it may listen."""
 
+import asyncio
 import json
 import subprocess
 import time
@@ -11,8 +12,10 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey
 from tests.http.eras import handshake, open_session
+from tests.http.in_process import running
 from tests.http.processes import HUBBUB, PLAYGROUND, ServerProcess
-from tests.http.wire import JSON, Site, head, request
+from tests.http.wire import JSON, PATIENCE_S, Site, call, head, request
+from websockets.asyncio.client import connect
 
 PING = request("ping")
 ROUTES = ["/", "/health", "/mcp", "/mcp/health", "/metrics", "/sse", "/messages", "/mcp-ws", "/none", "/%00", "/mcp/"]
@@ -159,6 +162,19 @@ async def test_our_major_version_is_served(demo: Site, version: str) -> None:
 async def test_there_is_nothing_elsewhere(demo: Site, path: str) -> None:
     answer = await demo.get(path)
     assert (answer.status, answer.code) == (404, -32600)
+
+
+async def test_a_wrong_path_is_told_every_way_in(demo: Site) -> None:
+    told = (await demo.get("/none")).json["error"]["message"]
+    assert all(path in told for path in ("/mcp,", "/sse", "/messages", "/mcp-ws"))
+    answer = await demo.get("/mcp-ws")
+    assert (answer.status, answer.header("upgrade")) == (426, "websocket")
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_the_modern_era_is_told_that_it_only_has_post(demo: Site, method: str) -> None:
+    answer = await demo.ask(method, "/mcp", {"MCP-Protocol-Version": "2026-07-28"})
+    assert (answer.status, answer.header("allow")) == (405, "POST")
 
 
 @pytest.mark.parametrize(("path", "allowed"), [("/", "GET"), ("/health", "GET"), ("/mcp", "POST, GET, DELETE")])
@@ -337,6 +353,68 @@ async def test_no_other_way_in_evades_the_limit() -> None:
             "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
         }
         assert (await site.get("/mcp-ws", upgrade)).status == 429
+
+
+def limited_ids(answers: list[Any]) -> list[Any]:
+    """The ids that were refused; each refusal must say when to try again."""
+    refused = [answer for answer in answers if "error" in answer]
+    for answer in refused:
+        assert 1 <= answer["error"]["data"]["retryAfter"] <= 60
+        assert "Too many requests: 5 per minute" in answer["error"]["message"]
+    return [answer["id"] for answer in refused]
+
+
+async def test_each_message_on_a_websocket_counts_and_the_connection_stays() -> None:
+    async with running(limits=("mcp=5/minute",)) as here, connect(f"ws://127.0.0.1:{here.site.port}/mcp-ws") as socket:
+        for number in range(8):
+            await socket.send(json.dumps(request("ping", id=number)))
+        answers = [json.loads(await socket.recv()) for _ in range(8)]
+        assert limited_ids(answers) == [4, 5, 6, 7]  # the handshake was one
+        await socket.send("no JSON")
+        assert limited_ids([json.loads(await socket.recv())]) == [None]
+        assert (await here.site.post(PING)).status == 429
+
+
+async def test_an_answer_reaches_a_tool_that_asked_even_beyond_the_limit() -> None:
+    async with running(limits=("mcp=3/minute",)) as here, connect(f"ws://127.0.0.1:{here.site.port}/mcp-ws") as socket:
+        await socket.send(json.dumps(handshake(capabilities={"elicitation": {}})))
+        await socket.recv()
+        await socket.send(json.dumps(call("greet", id=2)))
+        question = json.loads(await socket.recv())
+        await socket.send(json.dumps(request("ping", id=3)))
+        assert json.loads(await socket.recv())["error"]["data"]["retryAfter"] >= 1
+        answer = {"action": "accept", "content": {"name": "Ada"}}
+        await socket.send(json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": answer}))
+        assert "Hello, Ada!" in await asyncio.wait_for(socket.recv(), PATIENCE_S)
+
+
+async def test_each_request_of_a_batch_counts() -> None:
+    async with running(limits=("mcp=5/minute",)) as here:
+        answer = await here.site.post([request("ping", id=number) for number in range(250)])
+        assert answer.status == 200
+        assert limited_ids(answer.json) == list(range(5, 250))
+        assert (await here.site.post(PING)).status == 429
+
+
+async def test_each_message_posted_to_the_oldest_pair_counts() -> None:
+    limits = ("sse=9/minute", "messages=5/minute")
+    async with running(limits=limits) as here, here.site.stream("GET", "/sse") as stream:
+        endpoint = await stream.next()
+        assert endpoint is not None
+        assert (await here.site.post(PING, path=endpoint.data)).status == 202
+        assert "result" in await stream.message()
+        batch = [request("ping", id=number) for number in range(6)]
+        assert (await here.site.post(batch, path=endpoint.data)).status == 202
+        assert limited_ids(await stream.message()) == [4, 5]
+        assert (await here.site.post(PING, path=endpoint.data)).status == 429
+
+
+def test_a_limit_for_no_route_is_refused_with_the_nearest() -> None:
+    done = subprocess.run(
+        [HUBBUB, "serve", "--pack", "demo", "--limit", "mpc=5/minute", "--port", "0"],
+        **{"capture_output": True, "text": True, "timeout": 20},
+    )
+    assert (done.returncode, "did you mean 'mcp'?" in done.stderr) == (2, True)
 
 
 async def test_a_proxy_is_believed_only_if_it_is_trusted() -> None:

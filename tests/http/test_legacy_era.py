@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.http.eras import BOTH, NEWEST_LEGACY, handshake, open_session
 from tests.http.in_process import running
-from tests.http.wire import Site, call, request
+from tests.http.wire import PATIENCE_S, Site, call, request
 
 VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST_LEGACY]
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
@@ -131,7 +131,11 @@ async def test_a_session_that_is_listened_to_is_not_idle() -> None:
         session = await open_session(here.site)
         async with session.listen() as stream:
             assert (await stream.next()) is not None
-            await asyncio.sleep(2.2)  # twice as long as the server takes to look for idle ones
+            await open_session(here.site)
+            # The server looks at what was used longest ago first: when this one is gone, it has seen the other.
+            async with asyncio.timeout(PATIENCE_S):
+                while (await here.count()).sessions > 1:
+                    await asyncio.sleep(0.1)
             assert (await session.post(request("ping"))).status == 200
 
 
@@ -165,6 +169,23 @@ async def test_null_or_broken_ids_are_refused(demo: Site) -> None:
         assert (await session.post(request("ping", id=wrong))).status == 400
     for wrong in ([], {}, True):
         assert (await session.post(request("ping", id=wrong))).status == 400
+
+
+async def test_a_call_of_a_batch_can_be_cancelled() -> None:
+    async with running() as here:
+        session = await open_session(here.site, "2025-03-26")
+        batch = [call("wait", {"name": "a"}, id="x"), request("ping", id="y")]
+        waiting = asyncio.create_task(session.post(batch))
+        await here.happened("start a")
+        doubled = await session.post(request("ping", id="x"))
+        assert (doubled.status, doubled.code) == (400, -32600)
+        again = await session.post([request("ping", id="x"), request("ping", id="z")])
+        assert [(one["id"], "error" in one) for one in again.json] == [(None, True), ("z", False)]
+        note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "x"}}
+        assert (await session.post(note)).status == 202
+        assert [one["id"] for one in (await waiting).json] == ["y"]
+        await here.happened("cancelled a")
+        assert (await session.post(request("ping", id="x"))).json["result"] == {}
 
 
 async def test_batches_are_part_of_one_revision_only(demo: Site) -> None:

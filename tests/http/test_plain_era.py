@@ -1,8 +1,10 @@
 """Plain JSON-RPC over HTTP: no handshake, a cookie that costs nothing, tools as methods, batches."""
 
 import asyncio
+import gc
 import re
 import socket
+import tracemalloc
 
 import pytest
 from tests.http.in_process import running
@@ -43,10 +45,23 @@ async def test_a_cookie_that_we_did_not_issue_is_replaced(demo: Site, forged: st
 
 async def test_cookies_cost_no_memory() -> None:
     async with running() as here:
-        before = await here.count()
-        for _ in range(50):
-            await here.site.post(request("ping"))
-        await here.settles_at(before)
+
+        async def memory_after(requests: int) -> int:
+            for _ in range(requests):
+                assert (await here.site.post(request("ping"))).header("set-cookie") is not None
+            await here.settles_at(idle)
+            gc.collect()
+            return tracemalloc.get_traced_memory()[0]
+
+        idle = await here.count()
+        tracemalloc.start()
+        try:
+            # What is loaded or cached at first is there before it is measured.
+            before = await memory_after(100)
+            # To keep one cookie takes more than a hundred bytes.
+            assert await memory_after(400) - before < 400 * 50
+        finally:
+            tracemalloc.stop()
 
 
 async def test_a_tool_is_a_method_whose_result_is_bare(demo: Site) -> None:
@@ -54,6 +69,26 @@ async def test_a_tool_is_a_method_whose_result_is_bare(demo: Site) -> None:
     assert answer.body == b'{"jsonrpc":"2.0","id":1,"result":{"echo":"x"}}'
     assert (await demo.post(request("echo", {"text": 1}))).code == -32003
     assert (await demo.post(request("echo"))).code == -32003
+
+
+async def test_tools_that_are_called_by_name_are_counted_as_calls_of_tools(demo: Site) -> None:
+    async def counted(method: str, outcome: str) -> float:
+        figures = (await demo.get("/metrics")).body.decode()
+        labels = f'{{era="plain",method="{method}",outcome="{outcome}"}}'
+        found = [line for line in figures.splitlines() if line.startswith("hubbub_") and f"_count{labels}" in line]
+        return float(found[0].split()[-1]) if found else 0.0
+
+    series = [("tools/call", "ok"), ("tools/call", "tool_error"), ("other", "ok"), ("other", "error")]
+    before = [await counted(*one) for one in series]
+    await demo.post(request("echo", {"text": "x"}))
+    await demo.post(request("echo", {"text": 1}))
+    await demo.post(request("no/such"))
+    assert [now - then for now, then in zip([await counted(*one) for one in series], before, strict=True)] == [
+        1,
+        1,
+        0,
+        1,
+    ]
 
 
 async def test_a_batch_is_answered_by_one_array(demo: Site) -> None:
@@ -71,6 +106,15 @@ async def test_a_batch_is_answered_by_one_array(demo: Site) -> None:
     assert COOKIE.fullmatch(str(answer.header("set-cookie")))
     found = [(one["id"], one.get("error", {}).get("code")) for one in answer.json]
     assert found == [("a", None), ("b", None), (None, -32600), ("c", -32601), (None, -32600), ("d", -32600)]
+
+
+async def test_an_id_may_stand_only_once_in_a_batch(demo: Site) -> None:
+    answer = await demo.post([request("ping", id=1), request("ping", id=1), request("ping", id="1")])
+    assert [(one["id"], one.get("error", {}).get("code")) for one in answer.json] == [
+        (1, None),
+        (None, -32600),
+        ("1", None),
+    ]
 
 
 async def test_an_empty_or_too_long_batch_is_refused(demo: Site) -> None:
@@ -96,8 +140,10 @@ async def test_a_listener_hears_of_changes_but_not_of_resources() -> None:
         assert COOKIE.fullmatch(stream.headers["set-cookie"])
         await here.site.post(call("touch", {"uri": "note://one"}))
         await here.site.post(call("add_tool", {"name": "new"}))
-        note = await stream.message()
-        assert (note["method"], note["params"]["toolName"]) == ("notifications/tools/list_changed", "new")
+        event = await stream.next()
+        assert event is not None
+        assert (event.json["method"], event.json["params"]["toolName"]) == ("notifications/tools/list_changed", "new")
+        assert event.id is None  # nobody can come back to it
 
 
 @pytest.mark.parametrize("accept", [None, "*/*", "text/*", "text/event-stream;q=0.5"])

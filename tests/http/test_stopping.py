@@ -3,7 +3,6 @@
 import asyncio
 import json
 import signal
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +15,8 @@ from websockets.asyncio.client import connect
 
 @pytest.fixture
 def process() -> Iterator[ServerProcess]:
-    with ServerProcess(str(PLAYGROUND), "--drain-s", "5") as process:
+    # Longer than any wait here: what only ends because the bound is reached, ends too late.
+    with ServerProcess(str(PLAYGROUND), "--drain-s", "600") as process:
         yield process
 
 
@@ -41,7 +41,6 @@ async def test_open_streams_end_properly_and_at_once(process: ServerProcess, num
         connect(f"ws://127.0.0.1:{site.port}/mcp-ws", subprotocols=["mcp.v1"]) as socket,  # type: ignore[list-item]
     ):
         await own.next(), await second.next(), await listen.next(), await old.next()
-        begun = time.monotonic()
         process.signal(number)
         for stream in (plain, own, second, old):
             assert await stream.rest() == []
@@ -51,7 +50,6 @@ async def test_open_streams_end_properly_and_at_once(process: ServerProcess, num
     assert socket.close_code == 1001
     assert [one.get("method", one.get("id")) for one in told] == ["notifications/cancelled", 4]
     assert process.wait() == 0
-    assert time.monotonic() - begun < 4
     assert not [line for line in process.said if "Traceback" in line or "ERROR" in line]
 
 
@@ -96,11 +94,9 @@ async def test_what_takes_longer_than_the_bound_is_refused() -> None:
     with ServerProcess(str(PLAYGROUND), "--drain-s", "1") as impatient:
         calls = await post_in_each_era(impatient.site, "wait", {"name": "a"})
         await started(impatient.site, 4)
-        begun = time.monotonic()
         impatient.signal()
         answers: list[Any] = await asyncio.gather(*calls)
         assert [answer.status for answer in answers] == [503] * 4
         assert {answer.header("x-mcp-version") for answer in answers} == {"1.0.0"}
         assert impatient.wait() == 0
-        assert time.monotonic() - begun < 8
         assert not [line for line in impatient.said if "Traceback" in line]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.http.eras import EVERYTHING, META, handshake, modern, open_session
 from tests.http.in_process import Running, running
-from tests.http.wire import Site, call, request
+from tests.http.wire import EventStream, Site, call, request
 
 from hubbub import bounds
 
@@ -323,6 +323,14 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "KEEP_ALIVE_S", 0.1)
 
 
+async def keep_alives(stream: EventStream, number: int) -> None:
+    """Read until so many have come."""
+    while number:
+        event = await stream.next(comments=True)
+        assert event is not None
+        number -= event.comment == "keep-alive"
+
+
 @pytest.mark.usefixtures("quickly")
 async def test_quiet_streams_say_that_they_are_there() -> None:
     async with running() as here:
@@ -337,11 +345,7 @@ async def test_quiet_streams_say_that_they_are_there() -> None:
         ]
         for opened in streams:
             async with opened as stream:
-                comments = 0
-                while comments < 2:
-                    event = await stream.next(comments=True)
-                    assert event is not None
-                    comments += event.comment == "keep-alive"
+                await keep_alives(stream, 2)
         await here.site.post(call("open_door", {"name": "a"}))
 
 
@@ -351,7 +355,8 @@ async def test_a_call_that_is_not_streamed_is_left_alone_by_keep_alives() -> Non
         session = await open_session(here.site)
         waiting = asyncio.create_task(session.post(call("wait", {"name": "a"})))
         await here.happened("start a")
-        await asyncio.sleep(0.5)
+        async with session.listen() as beside:  # where keep-alives can be seen
+            await keep_alives(beside, 4)
         await here.site.post(call("open_door", {"name": "a"}))
         assert (await waiting).json["result"]["content"][0]["text"] == "waited for a"
 

@@ -225,9 +225,8 @@ async def test_too_many_connections_are_refused_and_the_others_stay() -> None:
             assert (await ask(again, request("ping")))["result"] == {}
 
 
-async def test_a_client_that_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "SLOW_READER_S", 1.0)
-    async with running() as here, opened(here.site) as other:
+async def test_a_client_that_does_not_read_is_cut_off() -> None:
+    async with running(slow_reader_s=1.0) as here, opened(here.site) as other:
         before = await here.count()
         raw = sockets.socket()
         raw.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)

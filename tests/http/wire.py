@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
-PATIENCE_S = 10.0
+PATIENCE_S = 25.0
 Headers = list[tuple[str, str]]
 JSON = {"Content-Type": "application/json"}
 

@@ -266,8 +266,8 @@ def test_the_memory_of_allowed_values_is_bounded():
         assert hosts.allow(b"localhost:%d" % port)
         assert origins.allow(b"http://localhost:%d" % port)
         assert not hosts.allow(b"evil.example:%d" % port)
-    assert len(hosts._seen) <= bounds.EDGE_NAMES
-    assert len(origins._seen) <= bounds.EDGE_NAMES
+    assert len(hosts._known._seen) <= bounds.EDGE_NAMES
+    assert len(origins._known._seen) <= bounds.EDGE_NAMES
 
 
 @given(st.ip_addresses(v=4) | st.ip_addresses(v=6))

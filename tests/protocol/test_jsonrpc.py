@@ -308,3 +308,25 @@ def test_what_we_encode_can_be_decoded(value, method):
     assert envelope.method == method
     assert json.loads(bytes(envelope.params)) == [value]
     assert b"\n" not in data
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        rb'{"jsonrpc":"2.0","id":7,"method":"x","params":{"text":"ab\ud83d"}}',
+        rb'{"jsonrpc":"2.0","method":"x","params":{"text":"\udc00", "id": 1},"id": 7}',
+        b'{"jsonrpc":"2.0","id":7,"params":' + b"[" * 5000 + b"]" * 5000 + b',"method":"x"}',
+    ],
+    ids=["half a pair", "the other half", "nested too deep for any parser"],
+)
+def test_the_id_of_a_message_that_no_parser_takes_is_still_told(message):
+    with pytest.raises(ParseError):
+        decode_envelope(message)
+    assert bytes(salvage_id(message)) == b"7"
+
+
+def test_half_a_surrogate_pair_is_called_by_its_name():
+    with pytest.raises(ParseError, match="half of a surrogate pair"):
+        decode_envelope(rb'{"jsonrpc":"2.0","id":7,"method":"x","params":{"text":"ab\ud83d"}}')
+    whole = rb'{"jsonrpc":"2.0","id":7,"method":"x","params":{"text":"ab\ud83d\ude00"}}'
+    assert decode_envelope(whole).method == "x"

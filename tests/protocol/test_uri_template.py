@@ -1,5 +1,4 @@
 import re
-import time
 from urllib.parse import unquote
 
 import pytest
@@ -367,8 +366,6 @@ def test_a_uri_over_the_bound_is_no_match():
 
 @pytest.mark.parametrize("end", ["", "!"])
 def test_many_variables_do_not_backtrack(end):
-    # A backtracking matcher needs (8192 over 12) steps here: it would never come back.
+    # No clock: a backtracking matcher needs (8192 over 12) steps here and would never come back.
     template = UriTemplate("f://" + "-".join(f"{{v{index}}}" for index in range(12)) + "/end")
-    start = time.process_time()
     assert template.match("f://" + "-" * (bounds.URI_CHARACTERS - 10) + end) is None
-    assert time.process_time() - start < 5

@@ -33,7 +33,7 @@ def test_the_hundred_and_first_request_of_a_minute_is_refused(clock):
         clock.now += 0.48
     refusal = quotas.check("/mcp", "alice")
     assert refusal == Refusal(
-        429, "Too many requests: 100 per minute on /mcp; try again in 12 s", ((b"retry-after", b"12"),)
+        429, "Too many requests: 100 per minute on /mcp; try again in 12 s", ((b"retry-after", b"12"),), 12
     )
 
 
@@ -153,6 +153,24 @@ def test_counting_starts_no_threads():
 def test_a_limit_that_is_none_is_refused(wrong):
     with pytest.raises(SettingsError, match="limits"):
         Quotas([wrong])
+
+
+@pytest.mark.parametrize(("wrong", "told"), [("mpc", "did you mean 'mcp'"), ("nope", "known: "), ("", "write mcp=")])
+def test_a_route_that_is_none_is_refused_with_the_nearest(wrong, told):
+    with pytest.raises(SettingsError, match=told):
+        Quotas([f"{wrong}=5/minute"])
+
+
+def test_messages_are_counted_like_requests(clock):
+    quotas = Quotas(["mcp=3/minute"], clock=clock)
+    count = quotas.count_for("/mcp-ws", ANONYMOUS, "192.0.2.1")
+    assert count() is None
+    assert quotas.check("/mcp", "192.0.2.1") is None
+    assert count() is None
+    limited = count()
+    assert limited.retry_after_s == 60
+    assert "try again in 60 s" in limited.message
+    assert quotas.count_for("/health", ANONYMOUS, "192.0.2.1") is None
 
 
 def test_two_limits_for_one_endpoint_are_refused():

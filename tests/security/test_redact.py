@@ -1,5 +1,3 @@
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,8 +92,5 @@ def test_redacting_twice_changes_nothing_more(text):
      "bearer ", "secret-", "token", "-----BEGIN PRIVATE KEY-----", "sk-", "\\", '"', " "],
 )  # fmt: skip
 def test_long_text_takes_time_in_proportion(part):
-    text = part * (400_000 // len(part))
-    started = time.process_time()
-    redact(text)
-    # The square of this length would take minutes.
-    assert time.process_time() - started < 5
+    # No clock: the square of this length takes minutes, longer than a test may.
+    assert redact(part * (400_000 // len(part)))

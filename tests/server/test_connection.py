@@ -100,7 +100,8 @@ async def test_a_modern_method_is_not_found_elsewhere(method):
     ("meta", "code"),
     [
         ({VERSION_KEY: MODERN}, -32602),
-        ({VERSION_KEY: "2025-06-18"}, -32602),
+        ({VERSION_KEY: "2025-06-18"}, -32022),
+        ({VERSION_KEY: "2030-01-01"}, -32022),
         (modern_meta() | {VERSION_KEY: "2030-01-01"}, -32022),
         (modern_meta() | {VERSION_KEY: "2025-06-18"}, -32022),
         (modern_meta([]), -32602),

@@ -47,7 +47,7 @@ def test_each_call_is_counted_by_how_it_ended(answer, outcome):
     metrics, peer = Metrics(), Answering(answer)
 
     async def main():
-        measured = Measured(peer, metrics)
+        measured = Measured(peer, metrics.call)
         if isinstance(answer, BaseException):
             with pytest.raises(type(answer)):
                 await measured.request(call(peer))
@@ -60,5 +60,5 @@ def test_each_call_is_counted_by_how_it_ended(answer, outcome):
 
 def test_notifications_pass():
     peer = Answering(Reply())
-    asyncio.run(Measured(peer, Metrics()).notify(Note("notifications/x")))
+    asyncio.run(Measured(peer, Metrics().call).notify(Note("notifications/x")))
     assert [note.method for note in peer.notes] == ["notifications/x"]

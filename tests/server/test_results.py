@@ -163,6 +163,18 @@ async def test_a_tool_called_as_a_method_gives_its_bare_value(function):
         assert await client.result(function.__name__) == DATA[function][0]
 
 
+async def test_a_tool_called_as_a_method_that_returns_nothing_gives_null():
+    async with conversing(server_of(no_value)) as client:
+        assert await client.result("no_value") is None
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_arguments_that_are_null_are_none(dialect):
+    async with conversing(server_of(some_text), dialect) as client:
+        result = await client.result("tools/call", {"name": "some_text", "arguments": None})
+        assert result["content"] == [{"type": "text", "text": '{"not": "data"}'}]
+
+
 async def some_text() -> str:
     return '{"not": "data"}'
 

@@ -92,6 +92,16 @@ def test_input_and_output_may_be_a_terminal(start: Start) -> None:
     os.write(control, b"\x04")  # the end of the input, as a person types it
     assert server.wait() == 0
     os.close(control)
+    (told,) = server.errors().splitlines()
+    assert b"waits for JSON-RPC messages" in told
+    assert b"Ctrl+D" in told
+
+
+def test_nothing_is_said_about_terminals_to_a_client_on_pipes(server: Any) -> None:
+    assert server.ask(server.request(1, "ping"))["result"] == {}
+    server.end_input()
+    assert server.wait() == 0
+    assert server.errors() == b""
 
 
 def test_a_terminal_that_others_made_non_blocking_is_served_all_the_same(start: Start) -> None:

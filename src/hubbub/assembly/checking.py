@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from hubbub.errors import HubbubError, SettingsError
 from hubbub.settings.fields import settings_of
 from hubbub.settings.nearest import nearest
-from hubbub.settings.read import known_variables, refuse_unknown_variables
+from hubbub.settings.read import known_variables, read_settings, refuse_unknown_variables
 from hubbub.settings.serve import ServeSettings
-from hubbub.settings.sources import PACKS, PREFIX, Sources
+from hubbub.settings.sources import PACKS, PREFIX, SERVERS, Sources
 
 if TYPE_CHECKING:
     from hubbub.assembly.entries import PackEntry
@@ -23,6 +23,7 @@ def check_sources(sources: Sources) -> None:
     Raises: SettingsError.
     """
     known = known_variables(ServeSettings)
+    known |= _check_servers(sources)
     strangers = [name for name in sources.environ if name.startswith(PREFIX) and name not in known]
     sections = sources.file.table((PACKS,)) if sources.file is not None else {}
     if not strangers and not sections:
@@ -53,6 +54,19 @@ def refuse_foreign_flags(sources: Sources, packs: Iterable[Pack]) -> None:
     for flag in sources.flags:
         if flag not in known:
             raise SettingsError(f"{flag} belongs to a pack that is not served here; name the pack with --pack as well")
+
+
+def _check_servers(sources: Sources) -> set[str]:
+    """Read the sections of servers; return the variables that belong to them."""
+    names = sources.file.table((SERVERS,)) if sources.file is not None else {}
+    known: set[str] = set()
+    if names:
+        from hubbub.settings.servers import ServerSettings
+
+        for name in names:
+            read_settings(ServerSettings, sources, (SERVERS, name))
+            known |= known_variables(ServerSettings, (SERVERS, name))
+    return known
 
 
 def _variables_of(entry: PackEntry) -> set[str]:

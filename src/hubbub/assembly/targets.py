@@ -1,6 +1,6 @@
 """The user's program: loaded from a file or a module, and searched for its server."""
 # pathlib would cost milliseconds at every start of a stdio server.
-# ruff: noqa: PTH100, PTH109, PTH113, PTH119, PTH120
+# ruff: noqa: PTH100, PTH109, PTH112, PTH113, PTH119, PTH120
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from hubbub.errors import HubbubError, SettingsError, TargetFailed
+from hubbub.server.loading import loading
 
 if TYPE_CHECKING:
     from hubbub.server.server import Server
@@ -23,9 +24,11 @@ def load_target(target: str) -> Server:
     Raises:
         SettingsError: there is no such file, module or server.
         TargetFailed: the program raised while it was loaded.
+        DefinitionError: it declares something wrongly, or serves itself instead of being loaded.
     """
     place, name = _parse(target)
-    module = _load_file(place) if place.endswith(".py") else _load_module(place)
+    with loading():
+        module = _load_file(place) if place.endswith(".py") else _load_module(place)
     return _find_server(module, place, name)
 
 
@@ -35,9 +38,16 @@ def _parse(target: str) -> tuple[str, str | None]:
         return place, name
     if target.endswith(".py"):
         return target, None
-    raise SettingsError(
-        f"{target!r} is neither file.py nor module:server; to serve a pack, write `hubbub serve --pack {target}`"
-    )
+    raise SettingsError(f"{target!r} is {_advice(target)}")
+
+
+def _advice(target: str) -> str:
+    if os.path.isdir(target):
+        return "a folder; name the program in it, as in `hubbub serve weather.py`"
+    neither = "neither file.py nor module:server"
+    if target.replace("-", "_").isidentifier():
+        return f"{neither}; to serve a pack, write `hubbub serve --pack {target}`"
+    return f"{neither}, as in `hubbub serve weather.py` or `hubbub serve shop.tools:server`"
 
 
 def _load_file(path: str) -> ModuleType:

@@ -6,21 +6,21 @@ Only the user's own program gets a traceback, without the frames that are ours.
 from __future__ import annotations
 
 import sys
-from traceback import extract_tb, print_exception
-from types import TracebackType
+from collections.abc import Iterator
+from traceback import StackSummary, TracebackException, extract_tb
 from typing import Final
 
 from hubbub.errors import DefinitionError, HubbubError, SettingsError, TargetFailed
 
 FAILED: Final = 1
 WRONG_USAGE: Final = 2
+INTERRUPTED: Final = 130
 
 
 def tell(error: HubbubError) -> int:
     """Say on stderr what is wrong; return the exit code."""
     if isinstance(error, TargetFailed) and error.__cause__ is not None:
-        cause = error.__cause__
-        print_exception(type(cause), cause, _without_ours(cause.__traceback__))
+        sys.stderr.write("".join(_told(error.__cause__)))
     place = _place_of(error) if isinstance(error, DefinitionError) else ""
     say(f"{place}{error.message}")
     return WRONG_USAGE if isinstance(error, SettingsError) else FAILED
@@ -38,11 +38,17 @@ def _place_of(error: BaseException) -> str:
     return f"{theirs[-1].filename} line {theirs[-1].lineno}: " if theirs else ""
 
 
-def _without_ours(traceback: TracebackType | None) -> TracebackType | None:
-    first = traceback
-    while first is not None and _is_ours(first.tb_frame.f_code.co_filename):
-        first = first.tb_next
-    return first if first is not None else traceback
+def _told(cause: BaseException) -> Iterator[str]:
+    """A traceback that starts in the user's program; for what cannot be imported, it has nothing of ours at all."""
+    told = TracebackException.from_exception(cause)
+    is_ours = [_is_ours(frame.filename) for frame in told.stack]
+    if isinstance(cause, ImportError | SyntaxError):
+        theirs = [frame for frame, ours in zip(told.stack, is_ours, strict=True) if not ours]
+        # Without frames there is no traceback, and no line that announces one.
+        told.stack = StackSummary.from_list(theirs) if theirs else None  # type: ignore[assignment]
+    elif False in is_ours:
+        told.stack = StackSummary.from_list(told.stack[is_ours.index(False) :])
+    return told.format()
 
 
 def _is_ours(filename: str) -> bool:

@@ -9,14 +9,19 @@ import click
 
 from hubbub import __version__
 from hubbub.assembly.entries import PackEntry, find_packs
-from hubbub.cli.failing import WRONG_USAGE, say
+from hubbub.cli.failing import INTERRUPTED, WRONG_USAGE, say
 from hubbub.errors import HubbubError
 from hubbub.settings import nearest
 
 COMMANDS: Final = {
+    "agent": "hubbub.cli.agent:command",
+    "call": "hubbub.cli.call:command",
     "doctor": "hubbub.cli.doctor:command",
     "key": "hubbub.cli.key:command",
+    "prompts": "hubbub.cli.prompts:command",
+    "read": "hubbub.cli.read:command",
     "serve": "hubbub.cli.serve:command",
+    "tools": "hubbub.cli.tools:command",
 }
 _HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}
 
@@ -32,8 +37,8 @@ def run_command(arguments: list[str]) -> int:
         path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx is not None else "hubbub"
         say(f"{error.format_message().rstrip('.')} (see `{path} --help`)")
         return error.exit_code
-    except click.Abort:
-        return WRONG_USAGE
+    except click.Abort as error:  # What click makes of Ctrl+C, and of an input that ends.
+        return INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else WRONG_USAGE
     return int(code or 0)
 
 
@@ -68,6 +73,8 @@ def hubbub() -> None:
     \b
     hubbub serve weather.py --transport stdio   serve the tools of a program
     hubbub serve                                serve every pack that can run
+    hubbub tools https://example.com/mcp        list the tools of a server
+    hubbub call weather.py forecast city=Lima   call one
     hubbub doctor                               see what works here
     """
 

@@ -9,12 +9,9 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Sequence
-from typing import Final
 
-from hubbub.cli.failing import tell
+from hubbub.cli.failing import INTERRUPTED, tell
 from hubbub.errors import HubbubError
-
-_INTERRUPTED: Final = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except HubbubError as error:
         return tell(error)
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return INTERRUPTED
 
 
 def quick_flags(arguments: list[str]) -> dict[str, str] | None:

@@ -14,7 +14,7 @@ import msgspec
 from hubbub.assembly.entries import find_packs
 from hubbub.cli.serving import serve
 from hubbub.errors import HubbubError
-from hubbub.settings import ServeSettings
+from hubbub.settings import ServeSettings, nearest
 from hubbub.settings.fields import Setting, settings_of
 
 _GO_FLAGS: Final = ("transport", "http-addr", "addr")
@@ -45,12 +45,25 @@ class ServeCommand(click.Command):
             return super().parse_args(ctx, list(args))
         except click.NoSuchOption:
             self._add_pack_options()
+        try:
             return super().parse_args(ctx, list(args))
+        except click.NoSuchOption as error:
+            raise self._whole(error, args) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help of all options."""
         self._add_pack_options()
         super().format_options(ctx, formatter)
+
+    def _whole(self, error: click.NoSuchOption, args: list[str]) -> click.UsageError:
+        """Name a wrong `-word` as it was written; click, which reads it letter by letter, names a letter."""
+        option = error.option_name
+        word = next((argument for argument in args if len(argument) > 2 and argument.startswith(option)), option)
+        if option.startswith("--") or word == option:
+            return error
+        name = word.partition("=")[0]
+        known = [flag for parameter in self.params for flag in parameter.opts if flag.startswith("--")]
+        return click.UsageError(f"there is no option {name!r}{nearest(f'-{name}', known)}", error.ctx)
 
     def _add_pack_options(self) -> None:
         known = {name for parameter in self.params for name in parameter.opts}

@@ -30,6 +30,8 @@ def serve(flags: Mapping[str, Any]) -> int:
     gc.freeze()  # What is loaded by now stays: no collection need look at it.
     gc.enable()  # A quick start had turned it off.
     if settings.transport == "stdio":
+        for useless in settings.useless_on_stdio:
+            say(f"{useless} does nothing with --transport stdio: its one client is whoever started it")
         return serve_stdio(server, limit=settings.max_message_bytes)
     return serve_http(server, settings, started=lambda url: _announce(url, server.info.name))
 

@@ -1,18 +1,17 @@
 """One document from one address that the operator named: bounded, in time, without detours.
 
-The address comes from the settings, never from a caller, so there is no rule here about
-which addresses may be reached. aiohttp is loaded with the first fetch.
+The address comes from the settings, never from a caller, so it may be on this machine or
+in the network around it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
 
 from hubbub import bounds
-from hubbub.errors import ConnectionClosed, MessageTooLarge
-
-if TYPE_CHECKING:
-    from aiohttp import StreamReader
+from hubbub.errors import ConnectionClosed, MessageTooLarge, TransportError
+from hubbub.net.door import Door
+from hubbub.net.egress import ANYWHERE
 
 
 async def fetch(url: str) -> bytes:
@@ -22,30 +21,18 @@ async def fetch(url: str) -> bytes:
         MessageTooLarge: it is larger than we keep.
         ConnectionClosed: there is no such answer.
     """
-    import aiohttp
-
-    timeout = aiohttp.ClientTimeout(total=bounds.FETCH_S)
+    door = Door(ANYWHERE)
     try:
-        async with (
-            aiohttp.ClientSession(timeout=timeout, trust_env=False) as session,
-            session.get(url, allow_redirects=False) as answer,
-        ):
+        async with asyncio.timeout(bounds.FETCH_S):
+            answer = await door.send("GET", url, headers={})
             if answer.status != 200:
                 raise ConnectionClosed(f"{url} answered with status {answer.status}")
-            body = await _read(answer.content)
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise ConnectionClosed(f"{url} cannot be reached: {type(error).__name__}") from error
-    if len(body) > bounds.KEY_FILE_BYTES:
-        raise MessageTooLarge(f"The document at {url}", bounds.KEY_FILE_BYTES)
-    return body
-
-
-async def _read(content: StreamReader) -> bytes:
-    """Everything, or one chunk more than we keep."""
-    chunks, size = [], 0
-    async for chunk in content.iter_any():
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > bounds.KEY_FILE_BYTES:
-            break
-    return b"".join(chunks)
+            return await answer.read(bounds.KEY_FILE_BYTES)
+    except TransportError as error:
+        if error.code == "HTTP_BODY_TOO_LARGE":
+            raise MessageTooLarge(f"The document at {url}", bounds.KEY_FILE_BYTES) from error
+        raise ConnectionClosed(f"{url} cannot be reached: {error.message}") from error
+    except TimeoutError as error:
+        raise ConnectionClosed(f"{url} cannot be reached: TimeoutError") from error
+    finally:
+        await door.close()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -105,6 +105,26 @@ def _address(text: str) -> str | None:
     return str(address)
 
 
+class _Known:
+    """Keeps allowed values, so that each is read only once; strangers' values are not kept."""
+
+    __slots__ = ("_judge", "_seen")
+
+    def __init__(self, judge: Callable[[str], bool]) -> None:
+        self._judge = judge
+        self._seen: set[bytes] = set()
+
+    def allow(self, raw: bytes) -> bool:
+        if raw in self._seen:
+            return True
+        if not self._judge(raw.decode("latin-1")):
+            return False
+        if len(self._seen) >= bounds.EDGE_NAMES:
+            self._seen.clear()
+        self._seen.add(raw)
+        return True
+
+
 class Hosts:
     """The hosts that a server answers to.
 
@@ -119,7 +139,7 @@ class Hosts:
         self._addresses = addresses
         self._exact: set[tuple[str, int | None]] = set()
         self._suffixes: list[str] = []
-        self._seen: set[bytes] = set()
+        self._known = _Known(self._allow)
         for text in configured:
             self._configure(text.strip())
 
@@ -137,14 +157,7 @@ class Hosts:
 
     def allow(self, raw: bytes | None) -> bool:
         """Whether a `Host` header is one of ours; a missing one is not."""
-        if raw is None:
-            return False
-        if raw in self._seen:
-            return True
-        if not self._allow(raw.decode("latin-1")):
-            return False
-        _remember(self._seen, raw)
-        return True
+        return raw is not None and self._known.allow(raw)
 
     def _allow(self, text: str) -> bool:
         authority = parse_authority(text)
@@ -171,7 +184,7 @@ class Origins:
     def __init__(self, configured: Iterable[str] = ()) -> None:
         self.any = False
         self._exact: set[Origin] = set()
-        self._seen: set[bytes] = set()
+        self._known = _Known(self._allow)
         for text in map(str.strip, configured):
             if text == ANY:
                 self.any = True
@@ -183,12 +196,7 @@ class Origins:
 
     def allow(self, raw: bytes) -> bool:
         """Whether an `Origin` header is allowed. `null`, which any page can have, never is."""
-        if raw in self._seen:
-            return True
-        if not self._allow(raw.decode("latin-1")):
-            return False
-        _remember(self._seen, raw)
-        return True
+        return self._known.allow(raw)
 
     def _allow(self, text: str) -> bool:
         origin = parse_origin(text)
@@ -196,10 +204,3 @@ class Origins:
             return False
         is_local_page = origin.scheme in _DEFAULT_PORTS and is_loopback(origin.host)
         return self.any or is_local_page or origin in self._exact
-
-
-def _remember(seen: set[bytes], raw: bytes) -> None:
-    """Keep an allowed value, so that it is read only once; strangers' values are not kept."""
-    if len(seen) >= bounds.EDGE_NAMES:
-        seen.clear()
-    seen.add(raw)

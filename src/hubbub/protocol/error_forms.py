@@ -81,6 +81,7 @@ FORMS: dict[type[errors.HubbubError], Form] = {
     # In the MCP eras a failed tool is a result; these are the prompts and resources that failed.
     errors.ToolFailure: Form(INTERNAL_ERROR, INTERNAL_ERROR, -32002, 200, _failure_data),
     errors.ArgumentsInvalid: Form(INVALID_PARAMS, INVALID_PARAMS, -32003, 200, _failure_data),
+    errors.RateLimited: _everywhere(INVALID_REQUEST, 429, lambda error: {"retryAfter": error.retry_after_s}),
     errors.Overloaded: _everywhere(INTERNAL_ERROR, 503, lambda error: {"reason": "overloaded", "limit": error.limit}),
 }
 

@@ -153,7 +153,7 @@ def check_parameters(
     Raises: HeaderMismatch.
     """
     for header, path in parameters.items():
-        value, text = _argument(arguments, path), headers(header)
+        value, text = parameter_at(arguments, path), headers(header)
         if value is None and text is None:
             continue
         if text is None:
@@ -164,7 +164,8 @@ def check_parameters(
             raise HeaderMismatch(f"The header {header} differs from the argument {'.'.join(path)}")
 
 
-def _argument(arguments: Any, path: tuple[str, ...]) -> Any:
+def parameter_at(arguments: Any, path: tuple[str, ...]) -> Any:
+    """The argument at a path; None if it is null or not there."""
     for name in path:
         if not isinstance(arguments, Mapping):
             return None

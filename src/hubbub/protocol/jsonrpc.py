@@ -72,6 +72,11 @@ _encoder = msgspec.json.Encoder()
 
 _MEMBERS = (b'"jsonrpc"', b'"id"', b'"method"', b'"params"', b'"result"', b'"error"')
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_HALF_PAIR = re.compile(rb"(?i)\\ud[89ab][0-9a-f]{2}(?!\\ud[c-f])|(?<!\\ud[89ab][0-9a-f]{2})\\ud[c-f]")
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_ID_VALUE = re.compile(rb'\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)\s*[,}]', re.DOTALL)
+_SMALLEST_MEMBER = len(b',"id":1')
+"""Less than this between the members is space; more may be a member once more."""
 _ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 """One level down for what opens, one up for what closes, as signed bytes."""
@@ -94,10 +99,17 @@ def decode_envelope(data: bytes) -> Envelope | list[bytes]:
         _refuse_unless_json(data)
         raise InvalidRequest(f"Not a JSON-RPC message: {error}") from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise ParseError(f"Parse error: {error}") from None
+        raise ParseError(f"Parse error: {_reason(error, data)}") from None
     _check_nesting(data)
     _check_members(envelope, data)
     return envelope
+
+
+def _reason(error: Exception, data: bytes) -> str:
+    """The parser's own words, but for half a surrogate pair, which it takes for a text that is cut short."""
+    if _HALF_PAIR.search(data):
+        return "a string holds half of a surrogate pair; send whole characters"
+    return str(error)
 
 
 def _decode_batch(data: bytes) -> list[bytes]:
@@ -160,7 +172,7 @@ def _check_members(envelope: Envelope, data: bytes) -> None:
     params = envelope.params
     if params is not UNSET and memoryview(params)[0] not in b"{[":
         raise InvalidRequest("`params` must be an object or an array")
-    if _accounted_bytes(envelope) != len(data):
+    if len(data) - _accounted_bytes(envelope) >= _SMALLEST_MEMBER:
         _refuse_doubled_members(envelope, data)
 
 
@@ -219,13 +231,30 @@ def id_key(identifier: Raw | bytes) -> bytes:
 def salvage_id(data: bytes) -> Raw:
     """The id of a message that failed to decode, when it can still be told."""
     try:
-        loose = msgspec.json.decode(data, type=dict[str, Raw])
-        identifier = bytes(loose.get("id", NULL))
+        try:
+            loose = msgspec.json.decode(data, type=dict[str, Raw])
+            identifier = bytes(loose.get("id", NULL))
+        except (msgspec.DecodeError, RecursionError):
+            identifier = _scan_id(data[: bounds.SALVAGE_BYTES])
         _check_id(identifier)
         identifier.decode()
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, InvalidRequest, MessageTooLarge):
         return NULL
     return Raw(identifier)
+
+
+def _scan_id(data: bytes) -> bytes:
+    """The top-level id of an object that no parser takes whole: nested too deep, or with broken characters."""
+    depth = 0
+    for token in _TOKEN.finditer(data):
+        text = token.group()
+        if text in (b"{", b"["):
+            depth += 1
+        elif text in (b"}", b"]"):
+            depth -= 1
+        elif depth == 1 and text == b'"id"' and (value := _ID_VALUE.match(data, token.end())):
+            return value.group(1)
+    return b"null"
 
 
 def encode_result(identifier: Raw, result: Any) -> bytes:

@@ -68,7 +68,8 @@ def _modern(facts: Facts) -> Revision:
     version, header = facts.meta.version, facts.version_header
     if version is UNSET:
         raise InvalidParams("Invalid params: `_meta` must hold io.modelcontextprotocol/protocolVersion")
-    if facts.meta.capabilities is UNSET:
+    if version in MODERN and facts.meta.capabilities is UNSET:
+        # Demanded by our own versions only: a client of a later one must learn ours, to fall back.
         raise InvalidParams("Invalid params: `_meta` must hold io.modelcontextprotocol/clientCapabilities")
     if facts.over_http and header != version:
         raise HeaderMismatch(

@@ -17,6 +17,7 @@ from hubbub.errors import InvalidParams
 from hubbub.protocol.model import NO_META, Implementation, Meta
 
 EMPTY = Raw(b"{}")
+_NULL = b"null"
 
 
 class Params(msgspec.Struct, kw_only=True, rename="camel"):
@@ -39,10 +40,14 @@ class Rounded(Params, kw_only=True):
 
 
 class CallToolParams(Rounded):
-    """`tools/call`"""
+    """`tools/call`; arguments that are null are none."""
 
     name: str
     arguments: Raw = EMPTY
+
+    def __post_init__(self) -> None:
+        if len(self.arguments) == len(_NULL) and bytes(self.arguments) == _NULL:
+            self.arguments = EMPTY
 
 
 class GetPromptParams(Rounded):

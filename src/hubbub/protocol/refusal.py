@@ -15,3 +15,7 @@ class Refusal(msgspec.Struct, frozen=True):
     status: int
     message: str
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    retry_after_s: int | None = None
+    """When trying again helps."""
+    principal: str | None = None
+    """Who is refused, where that is known."""

@@ -33,6 +33,7 @@ Entry = TypeVar("Entry", ResourceEntry, TemplateEntry, PromptEntry)
 
 SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
 _COMPLETE = Raw(b'"complete"')
+_NULL = Raw(b"null")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -107,13 +108,15 @@ def _shape_tool_reply(reply: ToolReply, revision: Revision) -> None:
 
 
 def bare_result(reply: Reply) -> Reply:
-    """What a tool returned, without the wrapping of `tools/call`: data, or text, or content."""
+    """What a tool returned, without the wrapping of `tools/call`: data, or text, or content, or null."""
     if not isinstance(reply, ToolReply) or reply.is_error is True:
         return reply
     if reply.structured_content is not UNSET:
         return RawReply(body=Raw(_encode(reply.structured_content)))
-    content = reply.content
-    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], Text):
+    content = [] if reply.content is UNSET else reply.content
+    if not content:
+        return RawReply(body=_NULL)
+    if len(content) == 1 and isinstance(content[0], Text):
         return RawReply(body=Raw(_encode(content[0].text)))
     return reply
 

@@ -22,7 +22,7 @@ class Icon(msgspec.Struct, rename="camel"):
     sizes: list[str] | UnsetType = UNSET
 
 
-class ToolAnnotations(msgspec.Struct, rename="camel"):
+class ToolAnnotations(msgspec.Struct, frozen=True, rename="camel"):
     """Hints on what a tool does; a client must not trust them from strangers."""
 
     title: str | UnsetType = UNSET

@@ -86,7 +86,7 @@ class Gate:
         )
 
     def check(self, headers: Headers) -> Refusal | None:
-        """Check all but who calls: for routes that anybody may ask, such as `/health`."""
+        """Check all but who calls: the headers that must come once, the host, the origin."""
         if headers.has_doubled:
             for name in SINGLE_HEADERS:
                 if headers.doubled(name):

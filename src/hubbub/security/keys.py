@@ -98,7 +98,7 @@ def generate_key(name: str, *, scopes: Iterable[str] = (), expires: datetime | N
 def append_record(path: Path, record: KeyRecord) -> None:
     """Add a key to a file, which is made for its owner alone if it is not there.
 
-    Raises: SettingsError, if the file is damaged or has a key of that name.
+    Raises: SettingsError, if the file is damaged, cannot be written, or has a key of that name.
     """
     if path.exists() and any(other.name == record.name for other in read_records(path)):
         raise SettingsError(f"{path}: there is a key named {record.name!r}; take it out first or choose another name")
@@ -107,9 +107,12 @@ def append_record(path: Path, record: KeyRecord) -> None:
         lines.append("scopes = [" + ", ".join(f'"{scope}"' for scope in record.scopes) + "]")
     if record.expires is not None:
         lines.append(f"expires = {record.expires.isoformat()}")
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    with os.fdopen(descriptor, "a", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n\n")
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        with os.fdopen(descriptor, "a", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n\n")
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 class _KeyFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -129,7 +132,9 @@ def read_records(path: Path) -> list[KeyRecord]:
         if len(text) > bounds.KEY_FILE_BYTES:
             raise SettingsError(f"{path}: larger than {bounds.KEY_FILE_BYTES} bytes")
         records = msgspec.convert(tomllib.loads(text.decode()), _KeyFile).key
-    except (OSError, ValueError, msgspec.ValidationError) as error:
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except ValueError as error:  # Not UTF-8, not TOML, or not what we keep.
         raise SettingsError(f"{path}: {error}") from None
     if len({record.id for record in records}) != len(records):
         raise SettingsError(f"{path}: two keys have the same id")

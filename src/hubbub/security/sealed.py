@@ -26,10 +26,17 @@ class _Record(msgspec.Struct, array_like=True):
 
 
 class Sealer:
-    """Seals and opens with a ring of 32-byte keys; a random key when none is given."""
+    """Seals and opens with a ring of 32-byte keys; without any, with one that is loaded when first needed."""
 
-    def __init__(self, keys: Sequence[bytes] = (), *, clock: Callable[[], float] = time.time) -> None:
-        self._keys = tuple(keys) or (os.urandom(KEY_BYTES),)
+    def __init__(
+        self,
+        keys: Sequence[bytes] = (),
+        *,
+        load: Callable[[], bytes] = lambda: os.urandom(KEY_BYTES),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._keys = tuple(keys)
+        self._load = load
         if any(len(key) != KEY_BYTES for key in self._keys):
             raise ValueError(f"a sealing key has {KEY_BYTES} bytes")
         self._clock = clock
@@ -70,7 +77,7 @@ class Sealer:
             # Loading the library takes longer than starting a whole stdio server.
             from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-            self._ciphers = [ChaCha20Poly1305(key) for key in self._keys]
+            self._ciphers = [ChaCha20Poly1305(key) for key in self._keys or (self._load(),)]
         return self._ciphers
 
 

@@ -15,8 +15,8 @@ from typing import Any
 from msgspec import UNSET, Raw
 
 from hubbub import bounds
-from hubbub.errors import HubbubError, IdInUse, InvalidParams, InvalidRequest, MessageError
-from hubbub.ports import THE_PROCESS
+from hubbub.errors import HubbubError, IdInUse, InvalidParams, InvalidRequest, MessageError, RateLimited
+from hubbub.ports import THE_PROCESS, Count
 from hubbub.protocol.error_forms import error_object
 from hubbub.protocol.jsonrpc import (
     NULL,
@@ -55,8 +55,10 @@ class Connection:
         *,
         principal: Principal = ANONYMOUS,
         scope: str = THE_PROCESS,
+        count: Count | None = None,
     ) -> None:
         self._server = server
+        self._count = count
         self._send = send
         self._drained = drained
         self._caller = Caller(revision=PLAIN, principal=principal, scope=scope)
@@ -78,42 +80,51 @@ class Connection:
         """Call back once, when more may be read."""
         self._resume = resume
 
-    def receive(self, data: bytes) -> None:
+    def receive(self, data: bytes, *, is_counted: bool = False) -> None:
         """Take one message or batch."""
         try:
             message = decode_envelope(data)
         except MessageError as error:
-            self.refuse(error, salvage_id(data))
+            self.refuse(self._counted(is_counted) or error, salvage_id(data))
             return
         if isinstance(message, Envelope):
-            self._take(message, self._send)
+            self._take(message, self._send, self._counted(is_counted))
         else:
-            self._take_batch(message)
+            self._take_batch(message, is_counted)
+
+    def _counted(self, is_counted: bool) -> RateLimited | None:
+        """Count one message, unless something else has; an error if it is one too many."""
+        return None if is_counted or self._count is None else self._count()
 
     def refuse(self, error: HubbubError, identifier: Raw = NULL) -> None:
         """Answer something that could not be read."""
         self._send(encode_error(identifier, error_object(error, self._caller.revision)))
 
-    def _take_batch(self, items: list[bytes]) -> None:
+    def _take_batch(self, items: list[bytes], is_counted: bool) -> None:
         if not self._caller.revision.batches:
-            self.refuse(InvalidRequest("Batches are not part of this protocol revision; send one message at a time"))
+            wrong = InvalidRequest("Batches are not part of this protocol revision; send one message at a time")
+            self.refuse(self._counted(is_counted) or wrong)
             return
         batch = Batch(self._send)
-        for item in items:
+        for number, item in enumerate(items):
+            limited = self._counted(is_counted and number == 0)
             try:
                 message = decode_item(item)
             except MessageError as error:
-                batch.expect()(encode_error(salvage_id(item), error_object(error, self._caller.revision)))
+                batch.expect()(encode_error(salvage_id(item), error_object(limited or error, self._caller.revision)))
                 continue
             is_request = message.method is not UNSET and message.id is not UNSET
-            self._take(message, batch.expect() if is_request else self._send)
+            self._take(message, batch.expect() if is_request else self._send, limited)
         batch.close()
 
-    def _take(self, message: Envelope, deliver: Deliver) -> None:
+    def _take(self, message: Envelope, deliver: Deliver, limited: RateLimited | None) -> None:
+        # Answers and notifications are counted but never refused: work that waits for them would wait in vain.
         if message.method is UNSET:
             self._questions.take(message)
         elif message.id is UNSET:
             self._take_notification(message.method, EMPTY if message.params is UNSET else message.params)
+        elif limited is not None:
+            deliver(encode_error(message.id, error_object(limited, self._caller.revision)))
         else:
             self._take_request(message, deliver)
 

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from hubbub.errors import ConnectionClosed, InvalidParams, MissingCapability
+from hubbub.ports import Interruptible
 from hubbub.protocol.content import Text
 from hubbub.protocol.forms import decode_form, form_schema
 from hubbub.protocol.jsonrpc import NULL
@@ -209,9 +210,8 @@ class Context:
 
         Useful before a long wait; does nothing where there is no stream to close.
         """
-        release = getattr(self.call.back, "release", None)
-        if release is not None:
-            await release()
+        if isinstance(self.call.back, Interruptible):
+            await self.call.back.release()
 
     def wait(self, question: Coroutine[Any, Any, T]) -> T:
         """From a synchronous handler, which runs in a thread: `context.wait(context.progress(1))`.

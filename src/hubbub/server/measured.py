@@ -1,27 +1,35 @@
-"""Counts every call of a peer by method, era and outcome, with how long it took."""
+"""Records every call of a peer by method, era and outcome, with how long it took: in metrics, or in the log.
+
+A tool that is called by its name, as the plain dialect can, counts as `tools/call`.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from time import perf_counter
 
-from hubbub.errors import ToolFailure
-from hubbub.observe import Metrics
+from hubbub.errors import MethodNotFound, ToolFailure
 from hubbub.ports import Peer
 from hubbub.protocol.model import Call, Note, Reply
 from hubbub.protocol.wire import ToolReply
+from hubbub.server.methods import METHODS
+
+Record = Callable[[str, str, str, float], None]
 
 
 class Measured:
-    """The same peer, with each call counted."""
+    """The same peer, with each call recorded."""
 
-    def __init__(self, peer: Peer, metrics: Metrics) -> None:
+    def __init__(self, peer: Peer, record: Record) -> None:
         self._peer = peer
-        self._metrics = metrics
+        self._record = record
 
     async def request(self, call: Call) -> Reply:
-        """Answer and count."""
-        started, outcome = perf_counter(), "error"
+        """Answer and record."""
+        started, outcome, method = perf_counter(), "error", call.method
+        if not call.caller.revision.is_mcp and method not in METHODS["plain"]:
+            method = "tools/call"
         try:
             reply = await self._peer.request(call)
             outcome = "tool_error" if isinstance(reply, ToolReply) and reply.is_error is True else "ok"
@@ -29,11 +37,14 @@ class Measured:
         except ToolFailure:
             outcome = "tool_error"
             raise
+        except MethodNotFound:
+            method = call.method  # which is no tool either
+            raise
         except asyncio.CancelledError:
             outcome = "cancelled"
             raise
         finally:
-            self._metrics.call(call.method, call.caller.revision.era, outcome, perf_counter() - started)
+            self._record(method, call.caller.revision.era, outcome, perf_counter() - started)
 
     async def notify(self, note: Note) -> None:
         """Pass it on."""

@@ -68,10 +68,6 @@ class Pack(msgspec.Struct, frozen=True, kw_only=True):
 
         return [name for name in self.requires if not _is_there(name, find_spec)]
 
-    def can_run(self) -> bool:
-        """Whether everything it requires is installed."""
-        return not self.missing()
-
     def advice(self) -> str:
         """What to do when it cannot run."""
         if self.extra is not None:

@@ -76,6 +76,7 @@ class Server:
         self.completions = Completions()
         self.audience = Audience()
         self.threads = Threads()
+        self._has_own_sealer = sealer is not None
         self.sealer: Sealer = sealer if sealer is not None else KeyedSealer()
         self.rounds = Rounds(self.sealer)
         self.cache = cache if cache is not None else CacheHint()
@@ -153,6 +154,12 @@ class Server:
     def wrap(self, wrapper: Callable[[Peer], Peer]) -> None:
         """Put something around every call: a function from a peer to a peer."""
         self.peer = wrapper(self.peer)
+
+    def offer_sealer(self, sealer: Sealer) -> None:
+        """Seal with this from now on, unless the server was made with a sealer of its own."""
+        if not self._has_own_sealer:
+            self.sealer = sealer
+            self.rounds = Rounds(sealer)
 
     # -- answering -----------------------------------------------------------
 

@@ -6,12 +6,23 @@ One `View` serves tool profiles, hub endpoints and an agent's allow and deny lis
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import msgspec
 
-if TYPE_CHECKING:
-    from hubbub.server.tools import Tool
+from hubbub.protocol.wire import ToolAnnotations
+
+
+class Visible(Protocol):
+    """A tool, as far as a view looks at it: one of a server, or one that a model is told of."""
+
+    @property
+    def name(self) -> str:
+        """What the patterns are compared with."""
+
+    @property
+    def annotations(self) -> ToolAnnotations | None:
+        """The hints of whoever declared it."""
 
 
 class View(msgspec.Struct, frozen=True):
@@ -21,7 +32,7 @@ class View(msgspec.Struct, frozen=True):
     exclude: tuple[str, ...] = ()
     read_only: bool = False
 
-    def shows(self, tool: Tool) -> bool:
+    def shows(self, tool: Visible) -> bool:
         """Whether this view shows the tool."""
         if self is EVERYTHING:
             return True

@@ -62,7 +62,12 @@ class Setting(msgspec.Struct, frozen=True):
     @property
     def is_secret(self) -> bool:
         """Whether the value must never be shown."""
-        return Secret in self.members
+        return Secret in self.members or any(Secret in get_args(member) for member in self.members)
+
+    @property
+    def is_mapping(self) -> bool:
+        """Whether the value has names of its own."""
+        return any(get_origin(member) is dict for member in self.members)
 
     @property
     def is_list(self) -> bool:

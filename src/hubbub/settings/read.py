@@ -10,7 +10,7 @@ from hubbub.errors import SettingsError
 from hubbub.settings.fields import Setting, settings_of
 from hubbub.settings.nearest import nearest
 from hubbub.settings.secret import Secret
-from hubbub.settings.sources import PACKS, PREFIX, Given, Sources, variables_of
+from hubbub.settings.sources import PACKS, PREFIX, SERVERS, Given, Sources, variables_of
 
 S = TypeVar("S", bound=msgspec.Struct)
 _RULE = re.compile(r"^Expected `\w+` ")
@@ -26,6 +26,7 @@ def read_settings(kind: type[S], sources: Sources, section: Sequence[str] = ()) 
     section = tuple(section)
     _refuse_unknown_keys(kind, sources, section)
     values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
     for setting in settings_of(kind):
         if setting.is_section:
             values[setting.name] = read_settings(setting.kind, sources, (*section, setting.key))
@@ -33,11 +34,15 @@ def read_settings(kind: type[S], sources: Sources, section: Sequence[str] = ()) 
         given = sources.find(section, setting)
         if given is not None:
             values[setting.name] = _convert(given, setting)
+            origins[setting.name] = given.origin
         elif setting.default is msgspec.NODEFAULT:
             raise _missing(setting, section)
     try:
         return kind(**values)
     except ValueError as error:  # What `__post_init__` has to say about values that do not go together.
+        name, _, problem = str(error).partition(" ")
+        if name in origins:
+            raise SettingsError(f"{origins[name]} {problem}") from None
         raise SettingsError(f"settings {'.'.join(section) or 'of serve'}: {error}") from error
 
 
@@ -71,17 +76,21 @@ def _refuse_unknown_keys(kind: type[msgspec.Struct], sources: Sources, section: 
         return
     known = {setting.key for setting in settings_of(kind) if setting.extra.get("in_file", True)}
     if not section:
-        known.add(PACKS)
+        known |= {PACKS, SERVERS}
     for key in sources.file.table(section):
         if key not in known:
             raise SettingsError(f"{sources.file.place((*section, key))} is not a setting{nearest(key, known)}")
 
 
 def _convert(given: Given, setting: Setting) -> Any:
-    value = _split(given.value) if given.is_text and setting.is_list else given.value
+    value = given.value
     try:
+        if given.is_text and setting.is_mapping:
+            value = msgspec.json.decode(value)
+        elif given.is_text and setting.is_list:
+            value = _split(value)
         return msgspec.convert(value, setting.annotation, strict=not given.is_text, dec_hook=_make_secret)
-    except msgspec.ValidationError as error:
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise SettingsError(f"{given.origin} {_expected(setting, given.value, str(error))}") from None
 
 
@@ -97,6 +106,8 @@ def _make_secret(kind: type[Any], value: Any) -> Any:
 
 
 def _expected(setting: Setting, value: Any, problem: str) -> str:
+    if setting.is_mapping:
+        return f"must look like {setting.form}"
     if setting.is_secret:
         return "must be text"
     shown = str(value)[:80]

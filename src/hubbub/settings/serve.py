@@ -109,6 +109,41 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     drain_s: Annotated[
         float, setting("How long running calls may go on when the server stops.", flag="--drain-s", ge=0)
     ] = bounds.DRAIN_S
+    max_connections: Annotated[
+        int, setting("Connections open at once; more get 503.", flag="--max-connections", ge=1)
+    ] = bounds.CONNECTIONS
+    max_head_bytes: Annotated[
+        int, setting("Request line and headers of one request; more get 431.", flag="--max-head-bytes", ge=1024)
+    ] = bounds.REQUEST_HEAD_BYTES
+    head_s: Annotated[
+        float, setting("How long the head of a request may take to arrive; then 408.", flag="--head-s", gt=0)
+    ] = bounds.REQUEST_HEAD_S
+    body_s: Annotated[
+        float, setting("How long its body may take; then the connection is closed.", flag="--body-s", gt=0)
+    ] = bounds.BODY_S
+    slow_reader_s: Annotated[
+        float, setting("How long a caller may read nothing before it is cut off.", flag="--slow-reader-s", gt=0)
+    ] = bounds.SLOW_READER_S
+    max_queue_bytes: Annotated[
+        int,
+        setting(
+            "Bytes that wait for one client on /mcp-ws or /sse before it is cut off.", flag="--max-queue-bytes", ge=1024
+        ),
+    ] = bounds.OUTBOX_BYTES
+    max_stored_events: Annotated[
+        int, setting("Events kept for callers that come back, of all streams.", flag="--max-stored-events", ge=1)
+    ] = bounds.STORED_EVENTS_IN_ALL
+    max_stored_bytes: Annotated[int, setting("Bytes of these events.", flag="--max-stored-bytes", ge=1024)] = (
+        bounds.STORED_BYTES_IN_ALL
+    )
+    sealing_key_file: Annotated[
+        str | None,
+        setting(
+            "The key that seals cursors and request states, 64 hex digits; otherwise one is kept in the data folder.",
+            flag="--sealing-key-file",
+            form="FILE",
+        ),
+    ] = None
     max_message_bytes: Annotated[
         int,
         setting("The largest message accepted.", flag="--max-message-bytes", env="VDON_MCP_MAX_MESSAGE_BYTES", ge=1024),
@@ -117,8 +152,9 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         Literal["debug", "info", "warning", "error"], setting("What goes to stderr.", flag="--log-level")
     ] = "warning"
     log_format: Annotated[
-        Literal["json", "text"], setting("One JSON object a line, or lines for people.", flag="--log-format")
-    ] = "json"
+        Literal["auto", "json", "text"],
+        setting("One JSON object a line, or lines for people; auto: text on a terminal.", flag="--log-format"),
+    ] = "auto"
     tool_names: Annotated[
         Literal["exact", "safe"],
         setting("List tool names as declared, or in letters that every model provider takes.", flag="--tool-names"),
@@ -132,6 +168,12 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         host, _, port = self.http_addr.rpartition(":")
         return host.strip("[]") or self.host, int(port)
 
+    @property
+    def useless_on_stdio(self) -> tuple[str, ...]:
+        """The flags of those settings that promise to keep strangers out, which only HTTP can."""
+        asked = {"--key-file": self.key_file, "--jwt-keys": self.jwt_keys, "--limit": self.limits}
+        return tuple(flag for flag, value in asked.items() if value)
+
     def __post_init__(self) -> None:
         if self.address[1] > LAST_PORT:
-            raise ValueError(f"http_addr: there is no port {self.address[1]}")
+            raise ValueError(f"http_addr must have a port <= {LAST_PORT}, not {self.address[1]}")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 PREFIX: Final = "HUBBUB_"
 PACKS: Final = "packs"
 """The section that has one section for each pack."""
+SERVERS: Final = "servers"
+"""The section that has one section for each server that we connect to."""
 _DEFAULT_FILE: Final = "hubbub.toml"
 _NOTHING: Final[Mapping[str, Any]] = {}
 

@@ -10,17 +10,15 @@ Wraps the whole HTTP app, so that refusals too can be read by the page that gets
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from hubbub import bounds
 from hubbub.protocol.authority import ANY, Origins
 from hubbub.protocol.headers import PARAMETER_PREFIX
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+from hubbub.protocol.http_headers import Headers
+from hubbub.protocol.refusal import Refusal
+from hubbub.transports.http import App, Message, Receive, Scope, Send
 
 METHODS: Final = ("GET", "POST", "OPTIONS", "DELETE")
 HEADERS: Final = (
@@ -37,6 +35,7 @@ HEADERS: Final = (
 EXPOSED: Final = ("Mcp-Session-Id", "X-MCP-Version", "Retry-After", "WWW-Authenticate")
 
 _ORIGIN: Final = b"origin"
+_REQUESTED_METHOD: Final = b"access-control-request-method"
 _REQUESTED: Final = b"access-control-request-headers"
 _PARAMETER: Final = re.compile(re.escape(PARAMETER_PREFIX) + r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}", re.IGNORECASE)
 
@@ -44,21 +43,47 @@ _PARAMETER: Final = re.compile(re.escape(PARAMETER_PREFIX) + r"[!#$%&'*+\-.^_`|~
 class Cors:
     """An ASGI app around another. Cookies are allowed unless every origin is."""
 
-    def __init__(self, app: App, allowed_origins: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        app: App,
+        allowed_origins: Iterable[str] = (),
+        *,
+        check: Callable[[Headers], Refusal | None] = lambda headers: None,
+        answered: Callable[[str, int], None] = lambda path, status: None,
+    ) -> None:
         self._app = app
+        self._check = check
+        self._answered = answered
         self._origins = Origins(allowed_origins)
         self._allowing: App | None = None
         self._refusing: App | None = None
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] == "http":
             for name, value in scope["headers"]:
                 if name == _ORIGIN:
-                    return await self._choose(value, scope)(scope, receive, send)
+                    return await self._serve_page(value, scope, receive, send)
         await self._app(scope, receive, send)
 
-    def _choose(self, origin: bytes, scope: MutableMapping[str, Any]) -> App:
+    async def _serve_page(self, origin: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope["headers"])
+        if scope["method"] == "OPTIONS" and _REQUESTED_METHOD in headers:
+            # The app never sees a preflight, so whatever it does for every request has to be done here.
+            if self._check(headers) is not None:
+                return await self._app(scope, receive, send)  # which refuses it for the same reason
+            send = self._counting(scope["path"], send)
+        return await self._choose(origin, scope)(scope, receive, send)
+
+    def _counting(self, path: str, send: Send) -> Send:
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._answered(path, message["status"])
+            await send(message)
+
+        return counted
+
+    def _choose(self, origin: bytes, scope: Scope) -> App:
         if not self._origins.allow(origin):
             if self._refusing is None:
                 self._refusing = _middleware(self._app, origins=())

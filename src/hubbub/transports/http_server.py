@@ -8,24 +8,26 @@ the only module that imports it.
 from __future__ import annotations
 
 import asyncio
-import logging
+import errno
 import math
 import socket
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import uvicorn
+from uvicorn.protocols.http.flow_control import service_unavailable
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from hubbub import bounds
 from hubbub.errors import SettingsError
+from hubbub.observe import log_refusal
+from hubbub.ports import CutOff
 from hubbub.transports.http import App
-
-logger = logging.getLogger("hubbub.http")
 
 _SWEEP_TICKS: Final = 10  # uvicorn ticks ten times a second
 _TOO_LARGE: Final = b"431 Request Header Fields Too Large"
+_MARKS: Final = len(b": \r\n")
 _TOO_SLOW: Final = b"408 Request Timeout"
 
 
@@ -38,6 +40,31 @@ class Site(NamedTuple):
     """Called every second: time to forget what is idle."""
     end_streams: Callable[[], None]
     """Called when the server stops: streams would never end by themselves."""
+    cut_off: CutOff = lambda reason, address: None
+
+
+class Limits(NamedTuple):
+    """What connections may take, and for how long."""
+
+    message_bytes: int = bounds.MESSAGE_BYTES
+    head_bytes: int = bounds.REQUEST_HEAD_BYTES
+    head_s: float = bounds.REQUEST_HEAD_S
+    body_s: float = bounds.BODY_S
+    slow_reader_s: float = bounds.SLOW_READER_S
+    connections: int = bounds.CONNECTIONS
+    drain_s: float = bounds.DRAIN_S
+
+
+DEFAULT_LIMITS: Final = Limits()
+
+
+class BoundedConfig(uvicorn.Config):
+    """What uvicorn gives to each of its connections, with what ours want to know besides."""
+
+    def __init__(self, site: Site, limits: Limits, **options: Any) -> None:
+        super().__init__(site.app, **options)
+        self.limits = limits
+        self.cut_off = site.cut_off
 
 
 class Unread:
@@ -49,13 +76,13 @@ class Unread:
         self._bytes = 0
         self._since = 0.0
 
-    def is_stuck(self, transport: asyncio.Transport, now: float) -> bool:
+    def is_stuck(self, transport: asyncio.Transport, now: float, patience_s: float) -> bool:
         """Look at what waits; whether none of it was taken for too long."""
         waiting = transport.get_write_buffer_size()
         if waiting < self._bytes or not self._bytes:
             self._since = now
         self._bytes = waiting
-        return waiting > 0 and now - self._since > bounds.SLOW_READER_S
+        return waiting > 0 and now - self._since > patience_s
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -64,6 +91,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A caller connects; from now on it owes us a request."""
         super().connection_made(transport)
+        assert isinstance(self.config, BoundedConfig)
+        self._limits, self._cut_off = self.config.limits, self.config.cut_off
         self.unread = Unread()
         self._served: Any = None
         self._in_head = True
@@ -82,8 +111,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """Count what arrives and is no body: heads, and what chunks can carry besides."""
         self._overhead_bytes += len(data)
         super().data_received(data)
-        if self._overhead_bytes > bounds.REQUEST_HEAD_BYTES:
-            self.give_up(_TOO_LARGE)
+        if self._overhead_bytes > self._limits.head_bytes:
+            self.give_up(_TOO_LARGE, "large_head")
 
     def on_message_begin(self) -> None:
         """A request starts."""
@@ -91,7 +120,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._waiting_since = self.loop.time()
 
     def on_headers_complete(self) -> None:
-        """The head is there."""
+        """The head is there; one that came in a single piece is measured only now."""
+        if self._overhead_bytes > self._limits.head_bytes:
+            size = len(self.url) + sum(len(name) + len(value) + _MARKS for name, value in self.headers)
+            if size > self._limits.head_bytes:
+                self.give_up(_TOO_LARGE, "large_head")
+                raise ValueError("the head is too large")  # ends the parsing
         self._in_head = False
         self._overhead_bytes = 0
         super().on_headers_complete()
@@ -110,6 +144,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         self._served = cycle
+        if app is service_unavailable:
+            log_refusal(cycle.scope["path"], 503, address_of(self))
         super()._start_asgi_task(cycle, app)
 
     def send_400_response(self, msg: str) -> None:
@@ -117,10 +153,11 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self.transport.is_closing():
             super().send_400_response(msg)
 
-    def give_up(self, status: bytes) -> None:
+    def give_up(self, status: bytes, reason: str) -> None:
         """Close a connection whose request does not arrive as it should."""
         if self.transport.is_closing():
             return
+        self._cut_off(reason, address_of(self))
         cycle: Any = self.cycle
         if cycle is None or cycle.response_complete:
             headers = b"".join(b"%b: %b\r\n" % pair for pair in self.server_state.default_headers)
@@ -132,7 +169,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Whether its request takes too long to arrive."""
         if self._waiting_since is None:
             return False
-        allowed = bounds.REQUEST_HEAD_S if self._in_head else bounds.BODY_S
+        allowed = self._limits.head_s if self._in_head else self._limits.body_s
         return now - self._waiting_since > allowed
 
 
@@ -159,12 +196,18 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
             super().shutdown()
 
 
+def address_of(connection: BoundedProtocol | BoundedWebSocket) -> str:
+    """Where a caller calls from."""
+    return connection.client[0] if connection.client else ""
+
+
 class HttpServer(uvicorn.Server):
     """uvicorn, with an eye on slow callers and an end to open streams."""
 
-    def __init__(self, config: uvicorn.Config, site: Site) -> None:
+    def __init__(self, config: BoundedConfig, site: Site) -> None:
         super().__init__(config)
         self._site = site
+        self._slow_reader_s = config.limits.slow_reader_s
 
     def stop(self) -> None:
         """Stop soon; asked again, at once."""
@@ -186,10 +229,11 @@ class HttpServer(uvicorn.Server):
     def _give_up_slow_callers(self, now: float) -> None:
         for connection in list(self.server_state.connections):
             assert isinstance(connection, BoundedProtocol | BoundedWebSocket)
-            if connection.unread.is_stuck(connection.transport, now):
+            if connection.unread.is_stuck(connection.transport, now, self._slow_reader_s):
+                self._site.cut_off("slow_reader", address_of(connection))
                 connection.transport.abort()  # to close it would be to wait until all is read
             elif isinstance(connection, BoundedProtocol) and connection.is_overdue(now):
-                connection.give_up(_TOO_SLOW)
+                connection.give_up(_TOO_SLOW, "slow_sender")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let open streams end before waiting for them."""
@@ -201,13 +245,13 @@ def prepare(
     site: Site,
     *,
     headers: Sequence[tuple[str, str]] = (),
-    limit: int = bounds.MESSAGE_BYTES,
-    drain_s: float = bounds.DRAIN_S,
+    limits: Limits = DEFAULT_LIMITS,
     trusted_proxies: Sequence[str] = (),
 ) -> HttpServer:
     """A server that is ready to run; setting its `should_exit` stops it."""
-    config = uvicorn.Config(
-        site.app,
+    config = BoundedConfig(
+        site,
+        limits,
         http=BoundedProtocol,
         ws=BoundedWebSocket,
         loop="none",
@@ -219,11 +263,11 @@ def prepare(
         # Unasked, uvicorn believes whoever calls from this machine.
         proxy_headers=bool(trusted_proxies),
         forwarded_allow_ips=list(trusted_proxies),
-        ws_max_size=limit,
+        ws_max_size=limits.message_bytes,
         ws_ping_interval=bounds.KEEP_ALIVE_S,
         timeout_keep_alive=bounds.IDLE_CONNECTION_S,
-        timeout_graceful_shutdown=math.ceil(drain_s),
-        limit_concurrency=bounds.CONNECTIONS,
+        timeout_graceful_shutdown=math.ceil(limits.drain_s),
+        limit_concurrency=limits.connections,
     )
     config.load()
     return HttpServer(config, site)
@@ -249,7 +293,9 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         reason = error.strerror or str(error)
-        raise SettingsError(f"Cannot listen on {host}:{port}: {reason}. Choose another with --port") from None
+        is_host = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+        flag = "--host" if is_host else "--port"
+        raise SettingsError(f"Cannot listen on {host}:{port}: {reason}. Choose another with {flag}") from None
     listener.listen(bounds.BACKLOG)
     return listener
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 from hubbub import bounds
 from hubbub.errors import ConnectionClosed
@@ -12,8 +13,9 @@ from hubbub.errors import ConnectionClosed
 class MessageQueue:
     """Put never waits. A client that lets too much pile up is given up."""
 
-    def __init__(self, limit: int = bounds.OUTBOX_BYTES) -> None:
+    def __init__(self, limit: int = bounds.OUTBOX_BYTES, overflowed: Callable[[], None] = lambda: None) -> None:
         self._limit = limit
+        self._overflowed = overflowed
         self._messages: deque[bytes] = deque()
         self._bytes = 0
         self._changed = asyncio.Event()
@@ -31,6 +33,7 @@ class MessageQueue:
             self._room.clear()
         if self._bytes > self._limit:
             self.close()
+            self._overflowed()
         self._changed.set()
 
     async def get(self) -> bytes:

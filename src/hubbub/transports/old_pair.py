@@ -9,10 +9,12 @@ from urllib.parse import parse_qs
 
 from hubbub import bounds
 from hubbub.errors import ConnectionClosed, Overloaded, SessionNotFound
-from hubbub.ports import Connect, Duplex, HttpExchange
+from hubbub.ports import Connect, CountFor, CutOff, Duplex, HttpExchange
 from hubbub.protocol.model import Principal
 from hubbub.protocol.sse import encode_event
 from hubbub.transports.message_queue import MessageQueue
+
+POSTS = "/messages"
 
 
 class _Open(NamedTuple):
@@ -24,9 +26,20 @@ class _Open(NamedTuple):
 class OldPair:
     """`GET /sse` and `POST /messages`."""
 
-    def __init__(self, connect: Connect, *, limit: int = bounds.STREAMS) -> None:
+    def __init__(
+        self,
+        connect: Connect,
+        *,
+        limit: int = bounds.STREAMS,
+        queue_bytes: int = bounds.OUTBOX_BYTES,
+        count_for: CountFor | None = None,
+        cut_off: CutOff = lambda reason, address: None,
+    ) -> None:
         self._connect = connect
         self._limit = limit
+        self._queue_bytes = queue_bytes
+        self._count_for = count_for
+        self._cut_off = cut_off
         self._open: dict[str, _Open] = {}
         self._finishing: set[asyncio.Task[None]] = set()
 
@@ -37,14 +50,15 @@ class OldPair:
         """Hold the stream of one client open."""
         if len(self._open) >= self._limit:
             raise Overloaded("open streams", self._limit)
-        queue = MessageQueue()
+        queue = MessageQueue(self._queue_bytes, lambda: self._cut_off("full_queue", exchange.client))
         name = secrets.token_urlsafe(18)
-        duplex = self._connect(queue.put, queue.drained, principal=principal, scope=name)
+        count = None if self._count_for is None else self._count_for(POSTS, principal, exchange.client)
+        duplex = self._connect(queue.put, queue.drained, principal=principal, scope=name, count=count)
         self._open[name] = _Open(duplex, queue, principal.name)
         exchange.watch(cancel=True)
         try:
             await exchange.start_stream()
-            await exchange.write(encode_event(f"/messages?session_id={name}".encode(), event="endpoint"))
+            await exchange.write(encode_event(f"{POSTS}?session_id={name}".encode(), event="endpoint"))
             while True:
                 await exchange.write(encode_event(await queue.get(), event="message"))
         except ConnectionClosed:
@@ -67,7 +81,7 @@ class OldPair:
             raise SessionNotFound("There is no such stream; open one with GET /sse and post where it says")
         if found.duplex.is_busy:
             raise Overloaded("calls on one stream", bounds.IN_FLIGHT)
-        found.duplex.receive(message)
+        found.duplex.receive(message, is_counted=True)
         await exchange.reply(202, b"Accepted", [(b"content-type", b"text/plain")])
 
     def end_streams(self) -> None:

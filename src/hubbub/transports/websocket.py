@@ -6,11 +6,14 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from hubbub import bounds
 from hubbub.errors import ConnectionClosed, MessageTooLarge
-from hubbub.ports import Connect, Duplex
+from hubbub.observe import Metrics, log_refusal
+from hubbub.ports import Connect, Count, CountFor, CutOff, Duplex
 from hubbub.protocol.http_headers import Headers
-from hubbub.protocol.model import Principal
+from hubbub.protocol.model import ANONYMOUS, Principal
 from hubbub.protocol.refusal import Refusal
 from hubbub.transports.http import Receive, Scope, Send
 from hubbub.transports.message_queue import MessageQueue
@@ -19,6 +22,7 @@ SUBPROTOCOLS = ("mcp.v1", "mcp")
 """Ours, and the one that the official clients offer; no difference but the name."""
 PATH = "/mcp-ws"
 _GOING_AWAY = 1001
+_SWITCHING = 101
 
 Admit = Callable[[Headers, str, str], Awaitable[Principal | Refusal]]
 
@@ -33,11 +37,19 @@ class WebSockets:
         *,
         limit: int = bounds.MESSAGE_BYTES,
         most_connections: int = bounds.STREAMS,
+        queue_bytes: int = bounds.OUTBOX_BYTES,
+        count_for: CountFor | None = None,
+        cut_off: CutOff = lambda reason, address: None,
+        metrics: Metrics | None = None,
     ) -> None:
         self._connect = connect
         self._admit = admit
         self._limit = limit
         self._most_connections = most_connections
+        self._queue_bytes = queue_bytes
+        self._count_for = count_for
+        self._cut_off = cut_off
+        self._metrics = metrics
         self._readers: set[asyncio.Future[None]] = set()
 
     def __len__(self) -> int:
@@ -48,23 +60,46 @@ class WebSockets:
         await receive()  # websocket.connect
         client = scope["client"][0] if scope.get("client") else ""
         principal = await self._admit(Headers(scope["headers"]), client, scope["path"])
+        if isinstance(principal, Refusal):
+            await self._deny(send, scope, principal, client)
+            return
         offered = scope.get("subprotocols", [])
         chosen = next((known for known in SUBPROTOCOLS if known in offered), None)
-        if isinstance(principal, Refusal):
-            await _deny(send, scope, principal)
-        elif scope["path"] != PATH:
-            await _deny(send, scope, Refusal(404, f"WebSockets are at {PATH}"))
-        elif offered and chosen is None:
-            await _deny(send, scope, Refusal(400, f"Offer the subprotocol {SUBPROTOCOLS[0]}"))
-        elif len(self._readers) >= self._most_connections:
-            await _deny(send, scope, Refusal(503, "Too many open connections; try again later"))
-        else:
-            await send({"type": "websocket.accept", "subprotocol": chosen})
-            await self._converse(receive, send, principal)
+        refusal = self._objection(scope["path"], is_spoken=not offered or chosen is not None)
+        if refusal is not None:
+            name = None if principal is ANONYMOUS else principal.name
+            await self._deny(send, scope, msgspec.structs.replace(refusal, principal=name), client)
+            return
+        self._count_response(PATH, _SWITCHING)
+        await send({"type": "websocket.accept", "subprotocol": chosen})
+        count = None if self._count_for is None else self._count_for(PATH, principal, client)
+        queue = MessageQueue(self._queue_bytes, lambda: self._cut_off("full_queue", client))
+        await self._converse(receive, send, queue, principal, count)
 
-    async def _converse(self, receive: Receive, send: Send, principal: Principal) -> None:
-        queue = MessageQueue()
-        duplex = self._connect(queue.put, queue.drained, principal=principal, scope=secrets.token_urlsafe(18))
+    def _objection(self, path: str, *, is_spoken: bool) -> Refusal | None:
+        """What is wrong with a handshake of somebody who may come in."""
+        if path != PATH:
+            return Refusal(404, f"WebSockets are at {PATH}")
+        if not is_spoken:
+            return Refusal(400, f"Offer the subprotocol {SUBPROTOCOLS[0]}")
+        if len(self._readers) >= self._most_connections:
+            return Refusal(503, "Too many open connections; try again later")
+        return None
+
+    async def _deny(self, send: Send, scope: Scope, refusal: Refusal, client: str) -> None:
+        self._count_response(scope["path"], refusal.status)
+        log_refusal(scope["path"], refusal.status, client, refusal.principal)
+        await _deny(send, scope, refusal)
+
+    def _count_response(self, path: str, status: int) -> None:
+        if self._metrics is not None:
+            self._metrics.response(path, status)
+
+    async def _converse(
+        self, receive: Receive, send: Send, queue: MessageQueue, principal: Principal, count: Count | None
+    ) -> None:
+        scope = secrets.token_urlsafe(18)
+        duplex = self._connect(queue.put, queue.drained, principal=principal, scope=scope, count=count)
         writer = asyncio.ensure_future(_write(queue, send))
         reader = asyncio.ensure_future(self._read(receive, duplex))
         self._readers.add(reader)

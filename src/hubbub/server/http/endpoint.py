@@ -24,7 +24,7 @@ from hubbub.errors import (
     SessionRequired,
     UnsupportedVersion,
 )
-from hubbub.observe import CONTENT_TYPE, Metrics
+from hubbub.observe import CONTENT_TYPE, Metrics, log_refusal
 from hubbub.ports import Gate, HttpExchange, OldPair, Quotas
 from hubbub.protocol.error_forms import INTERNAL_ERROR, INVALID_REQUEST, error_object, http_status
 from hubbub.protocol.http_headers import Headers
@@ -40,14 +40,17 @@ from hubbub.server.http.modern import Modern
 from hubbub.server.http.plain import Plain
 from hubbub.server.http.post import VERSION_HEADER, Post
 from hubbub.server.http.sessions import Sessions
-from hubbub.server.http.streams import EventStore, Stream
+from hubbub.server.http.streams import UNNUMBERED, EventStore, Stream
 from hubbub.server.server import Server
+from hubbub.transports import websocket
 
 logger = logging.getLogger("hubbub.http")
 
 API_VERSION = "1.0.0"
 """Of the plain interface, as contract 001 numbers it."""
 API_MAJOR = "1"
+READINESS = "/mcp/health"
+_POST_ONLY = ((b"allow", b"POST"),)
 Route = Callable[[HttpExchange, Principal], Awaitable[None]]
 
 
@@ -67,24 +70,25 @@ class Endpoint:
         most_sessions: int = bounds.SESSIONS,
         session_idle_s: float = bounds.SESSION_IDLE_S,
         most_streams: int = bounds.STREAMS,
+        store: EventStore | None = None,
     ) -> None:
         self._server = server
         self._gate = gate
         self._quotas = quotas
         self._metrics = metrics
-        self.sessions = Sessions(server.audience, limit=most_sessions, idle_s=session_idle_s)
+        self._store = EventStore() if store is None else store
+        self.sessions = Sessions(server.audience, limit=most_sessions, idle_s=session_idle_s, store=self._store)
         self._most_streams = most_streams
         self._legacy = Legacy(server, self.sessions, mode)
         self._plain = Plain(server, Cookies())
         self._plain_streams: set[Stream] = set()
-        self._plain_store = EventStore()
         self._open_streams = 0
-        post = Post(Modern(server, mode), self._legacy, self._plain, plain_allowed=plain_allowed)
+        post = Post(Modern(server, mode), self._legacy, self._plain, plain_allowed=plain_allowed, quotas=quotas)
         self._routes: dict[str, dict[str, Route]] = {
             "/mcp": {"POST": post, "GET": self._listen, "DELETE": self._end_session},
             "/": {"GET": self._about},
             "/health": {"GET": self._health},
-            "/mcp/health": {"GET": self._readiness},
+            READINESS: {"GET": self._readiness},
         }
         if metrics is not None:
             self._routes["/metrics"] = {"GET": self._figures}
@@ -96,23 +100,29 @@ class Endpoint:
 
     async def __call__(self, exchange: HttpExchange) -> None:
         """Answer one request."""
+        name, is_stopping = None, False
         try:
-            principal = await self.admit(exchange.headers, exchange.client, exchange.path)
-            if not isinstance(principal, Principal):
-                await refuse(exchange, principal)
+            admitted = await self.admit(exchange.headers, exchange.client, exchange.path)
+            if not isinstance(admitted, Principal):
+                name = admitted.principal
+                await refuse(exchange, admitted)
                 return
+            name = None if admitted is ANONYMOUS else admitted.name
             route = self._route(exchange)
             if isinstance(route, Refusal):
                 await refuse(exchange, route)
                 return
-            await route(exchange, principal)
+            await route(exchange, admitted)
         except ConnectionClosed:
             return
         except HubbubError as error:
             if not exchange.has_answered:
-                await exchange.reply(http_status(error), encode_error(NULL, error_object(error, NEWEST_LEGACY)))
+                body = encode_error(NULL, error_object(error, NEWEST_LEGACY))
+                headers = _POST_ONLY if isinstance(error, MethodNotAllowed) else ()
+                await exchange.reply(http_status(error), body, headers)
         except asyncio.CancelledError:
             # Callers that leave are dealt with where it matters; this is the server, whose patience is over.
+            is_stopping = True
             if exchange.has_answered:
                 await exchange.end()
             else:
@@ -124,6 +134,8 @@ class Endpoint:
         finally:
             if self._metrics is not None:
                 self._metrics.response(exchange.path, exchange.status)
+            if exchange.status >= 400 and not is_stopping:
+                _log_refusal(exchange, name)
 
     async def admit(self, headers: Headers, client: str, path: str) -> Principal | Refusal:
         """Who calls, or why they may not: for every route and for WebSockets alike."""
@@ -138,13 +150,16 @@ class Endpoint:
             known = principal if isinstance(principal, Principal) else ANONYMOUS
             refusal = self._quotas.check(path, caller_of(known, client))
             if refusal is not None:
-                return refusal
+                return refusal if known is ANONYMOUS else msgspec.structs.replace(refusal, principal=known.name)
         return principal
 
     def _route(self, exchange: HttpExchange) -> Route | Refusal:
         methods = self._routes.get(exchange.path)
         if methods is None:
-            return Refusal(404, f"There is nothing at this path; try one of {', '.join(self._routes)}")
+            if exchange.path == websocket.PATH:
+                return Refusal(426, "This path speaks WebSocket, subprotocol mcp.v1", ((b"upgrade", b"websocket"),))
+            known = ", ".join([*self._routes, websocket.PATH])
+            return Refusal(404, f"There is nothing at this path; try one of {known}")
         route = methods.get("GET" if exchange.method == "HEAD" and exchange.path != "/mcp" else exchange.method)
         if route is None:
             allowed = ", ".join(methods)
@@ -205,7 +220,7 @@ class Endpoint:
             self._open_streams -= 1
 
     async def _listen_plainly(self, exchange: HttpExchange, principal: Principal) -> None:
-        stream = Stream(0, self._plain_store)
+        stream = Stream(UNNUMBERED, self._store)
         self._plain_streams.add(stream)
         try:
             await self._plain.listen(exchange, principal, stream)
@@ -246,6 +261,12 @@ async def refuse(exchange: HttpExchange, refusal: Refusal) -> None:
     """Answer a request that is not let in."""
     body = encode_error(NULL, ErrorObject(INVALID_REQUEST, refusal.message))
     await exchange.reply(refusal.status, body, refusal.headers)
+
+
+def _log_refusal(exchange: HttpExchange, principal: str | None) -> None:
+    is_refusal = exchange.status < 500 or (exchange.status == 503 and exchange.path != READINESS)
+    if is_refusal:  # what is broken says so itself
+        log_refusal(exchange.path, exchange.status, exchange.client, principal)
 
 
 def _accepts_stream(headers: Headers) -> bool:

@@ -75,16 +75,11 @@ class Legacy:
         session, exchange = incoming.session, incoming.exchange
         assert session is not None
         stream = CallStream(exchange, session.caller.revision, mode_for(exchange.headers, self._mode), session)
-        if session.running is None:
-            session.running = {}
-        running, key = session.running, id_key(incoming.id)
-        if key in running:
-            doubled = IdInUse(key.decode())
+        try:
+            running, key = _start(session, incoming)
+        except IdInUse as doubled:
             await exchange.reply(400, encode_error(NULL, error_object(doubled, session.caller.revision)))
             return
-        if len(running) >= bounds.IN_FLIGHT:
-            raise Overloaded("calls in this session", bounds.IN_FLIGHT)
-        running[key] = asyncio.current_task()
         exchange.watch(cancel=False)
         try:
             response, _ = await answer(self._server.peer, incoming.call(session.caller, stream), self._server.identity)
@@ -97,6 +92,26 @@ class Legacy:
             running.pop(key, None)
             exchange.unwatch()
         await stream.answer(200, response)
+
+    async def answer_alone(self, incoming: Incoming) -> bytes:
+        """The answer to a call of a batch, which nothing can be streamed for; empty if the client cancelled it."""
+        session = incoming.session
+        assert session is not None
+        revision = session.caller.revision
+        try:
+            running, key = _start(session, incoming)
+        except HubbubError as error:
+            told = NULL if isinstance(error, IdInUse) else incoming.id
+            return encode_error(told, error_object(error, revision))
+        call = incoming.call(session.caller, CallStream(incoming.exchange, revision, "json"))
+        try:
+            return (await answer(self._server.peer, call, self._server.identity))[0]
+        except asyncio.CancelledError:
+            if key in running:
+                raise
+            return b""
+        finally:
+            running.pop(key, None)
 
     def take(self, incoming: Incoming) -> None:
         """Take a notification or an answer to one of our questions."""
@@ -139,3 +154,21 @@ class Legacy:
     def end(self, session: Session) -> None:
         """End a session at its client's wish."""
         self._sessions.close(session)
+
+
+def _start(session: Session, incoming: Incoming) -> tuple[dict[bytes, asyncio.Task[object] | None], bytes]:
+    """Note that the current task serves a call, so that the client can cancel it; all running calls, and its key.
+
+    Raises:
+        IdInUse: an earlier call has the same id.
+        Overloaded: too many calls are running.
+    """
+    if session.running is None:
+        session.running = {}
+    running, key = session.running, id_key(incoming.id)
+    if key in running:
+        raise IdInUse(key.decode())
+    if len(running) >= bounds.IN_FLIGHT:
+        raise Overloaded("calls in this session", bounds.IN_FLIGHT)
+    running[key] = asyncio.current_task()
+    return running, key

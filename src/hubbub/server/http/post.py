@@ -7,12 +7,13 @@ refusal before that is answered here, in the era that the message claims to be o
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
-from hubbub.errors import HubbubError, InvalidRequest, MessageError
-from hubbub.ports import HttpExchange
+from hubbub.errors import HubbubError, IdInUse, InvalidRequest, MessageError
+from hubbub.ports import Count, HttpExchange, Quotas
 from hubbub.protocol.error_forms import error_object, http_status
 from hubbub.protocol.http_headers import HeaderList
 from hubbub.protocol.jsonrpc import (
@@ -21,6 +22,7 @@ from hubbub.protocol.jsonrpc import (
     decode_envelope,
     encode_batch,
     encode_error,
+    id_key,
     salvage_id,
 )
 from hubbub.protocol.ladder import Facts, claims_modern, climb
@@ -41,11 +43,20 @@ _NO_BATCHES = "Batches are not part of this protocol revision; send one message 
 class Post:
     """Reads what is posted and knows who serves it."""
 
-    def __init__(self, modern: Modern, legacy: Legacy, plain: Plain, *, plain_allowed: bool = True) -> None:
+    def __init__(
+        self,
+        modern: Modern,
+        legacy: Legacy,
+        plain: Plain,
+        *,
+        plain_allowed: bool = True,
+        quotas: Quotas | None = None,
+    ) -> None:
         self._modern = modern
         self._legacy = legacy
         self._plain = plain
         self._plain_allowed = plain_allowed
+        self._quotas = quotas
 
     async def __call__(self, exchange: HttpExchange, principal: Principal) -> None:
         """Serve one POST."""
@@ -120,9 +131,14 @@ class Post:
             await _refuse(exchange, error, NEWEST_LEGACY)
             return
         caller, headers = self._plain.caller(exchange, principal) if session is None else (session.caller, ())
+        count = None if self._quotas is None else self._quotas.count_for(exchange.path, principal, exchange.client)
+        batch = _Batch(exchange, caller, session, set())
         exchange.watch(cancel=session is None)
         try:
-            answers = await asyncio.gather(*(self._batch_item(exchange, item, caller, session) for item in items))
+            # The first is counted already: it came with the request.
+            counts = [None, *[count] * (len(items) - 1)]
+            each = zip(items, counts, strict=True)
+            answers = await asyncio.gather(*(self._batch_item(batch, item, one) for item, one in each))
         except asyncio.CancelledError:
             if exchange.has_left:
                 return
@@ -132,19 +148,37 @@ class Post:
         given = [one for one in answers if one]
         await exchange.reply(200 if given else 202, encode_batch(given) if given else b"", headers)
 
-    async def _batch_item(self, exchange: HttpExchange, item: bytes, caller: Caller, session: Session | None) -> bytes:
+    async def _batch_item(self, batch: _Batch, item: bytes, count: Count | None) -> bytes:
+        caller, session = batch.caller, batch.session
+        limited = None if count is None else count()
         try:
             message = decode_item(item)
         except MessageError as error:
-            return encode_error(salvage_id(item), error_object(error, caller.revision))
-        incoming = _incoming(exchange, caller.principal, message, session)
+            return encode_error(salvage_id(item), error_object(limited or error, caller.revision))
+        incoming = _incoming(batch.exchange, caller.principal, message, session)
         if not incoming.is_request:
             if session is not None:
                 self._legacy.take(incoming)
             return b""
+        if limited is not None:
+            return encode_error(incoming.id, error_object(limited, caller.revision))
         if incoming.meta.version is not UNSET:
             return encode_error(incoming.id, error_object(InvalidRequest(_NO_BATCHES), NEWEST_MODERN))
+        key = id_key(incoming.id)
+        if key in batch.keys:
+            return encode_error(NULL, error_object(IdInUse(key.decode()), caller.revision))
+        batch.keys.add(key)
+        if session is not None:
+            return await self._legacy.answer_alone(incoming)
         return await self._plain.answer_alone(incoming, caller)
+
+
+class _Batch(NamedTuple):
+    exchange: HttpExchange
+    caller: Caller
+    session: Session | None
+    keys: set[bytes]
+    """The ids of its requests so far: the answers come together, so none may be there twice."""
 
 
 def _incoming(exchange: HttpExchange, principal: Principal, message: Envelope, session: Session | None) -> Incoming:

@@ -7,10 +7,12 @@ running calls) is made when it is first needed.
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from hashlib import blake2b
 
 from hubbub import bounds
 from hubbub.errors import Overloaded
@@ -19,6 +21,8 @@ from hubbub.protocol.model import Caller, Note
 from hubbub.server.audience import RESOURCE_UPDATED, Audience
 from hubbub.server.http.streams import EventStore, Stream
 from hubbub.server.questions import Questions
+
+logger = logging.getLogger("hubbub.sessions")
 
 
 class Session:
@@ -117,13 +121,14 @@ class Sessions:
         limit: int = bounds.SESSIONS,
         idle_s: float = bounds.SESSION_IDLE_S,
         clock: Callable[[], float] = time.monotonic,
+        store: EventStore | None = None,
     ) -> None:
         self._audience = audience
         self._limit = limit
         self._idle_s = idle_s
         self._clock = clock
         self._sessions: OrderedDict[str, Session] = OrderedDict()
-        self._store = EventStore()
+        self._store = EventStore() if store is None else store
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -141,6 +146,7 @@ class Sessions:
         caller.scope = session.id
         self._sessions[session.id] = session
         self._audience.add(session)
+        _log("session_opened", session)
         return session
 
     def find(self, identifier: str, principal: str) -> Session | None:
@@ -152,8 +158,9 @@ class Sessions:
         self._sessions.move_to_end(identifier)  # so that the idle ones gather at the front
         return session
 
-    def close(self, session: Session) -> None:
+    def close(self, session: Session, reason: str = "ended") -> None:
         """End a session."""
+        _log("session_closed", session, reason=reason)
         self._sessions.pop(session.id, None)
         self._audience.remove(session)
         session.close()
@@ -174,4 +181,13 @@ class Sessions:
                 session.seen = now
                 self._sessions.move_to_end(session.id)
             else:
-                self.close(session)
+                self.close(session, "idle")
+
+
+def _log(event: str, session: Session, **more: str) -> None:
+    if logger.isEnabledFor(logging.DEBUG):
+        # Whoever knows the id has the session, so the log gets another name for it.
+        name = blake2b(session.id.encode(), digest_size=6).hexdigest()
+        caller = session.caller
+        fields = {"session": name, "principal": caller.principal.name, "revision": caller.revision.version}
+        logger.debug(event, extra={**fields, **more})

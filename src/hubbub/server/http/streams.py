@@ -7,11 +7,14 @@ A legacy call that streams, and the stream of a session's own messages, are both
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 
 from hubbub import bounds
 from hubbub.ports import HttpExchange
 from hubbub.protocol.sse import encode_event
+
+UNNUMBERED = 0
+"""The id of a stream that nobody can come back to; its events have no ids."""
 
 
 class EventStore:
@@ -22,17 +25,19 @@ class EventStore:
     ) -> None:
         self._most_events = most_events
         self._most_bytes = most_bytes
-        self._kept: deque[tuple[Stream, int]] = deque()
+        self._kept: OrderedDict[tuple[Stream, int], int] = OrderedDict()
         self._bytes = 0
 
-    def add(self, stream: Stream, size: int) -> None:
+    def add(self, stream: Stream, sequence: int, size: int) -> None:
         """Count one more event; the oldest of all are forgotten when there are too many."""
-        self._kept.append((stream, size))
+        self._kept[stream, sequence] = size
         self._bytes += size
         while len(self._kept) > self._most_events or (self._bytes > self._most_bytes and len(self._kept) > 1):
-            oldest, oldest_size = self._kept.popleft()
-            self._bytes -= oldest_size
-            oldest.forget_oldest()
+            next(iter(self._kept))[0].forget_oldest()
+
+    def remove(self, stream: Stream, sequence: int) -> None:
+        """Count an event no longer."""
+        self._bytes -= self._kept.pop((stream, sequence), 0)
 
 
 class Stream:
@@ -60,11 +65,11 @@ class Stream:
         event = encode_event(message, event="message", id=self._next_id())
         self._events.append((self._sequence, event))
         self._bytes += len(event)
+        self._store.add(self, self._sequence, len(event))
         while len(self._events) > bounds.STORED_EVENTS or (
             self._bytes > bounds.STORED_EVENT_BYTES and len(self._events) > 1
         ):
             self.forget_oldest()
-        self._store.add(self, len(event))
         if self._news is not None:
             self._news.set()
         return event
@@ -72,11 +77,14 @@ class Stream:
     def forget_oldest(self) -> None:
         """Give up the oldest event, if there still is one."""
         if self._events:
-            self._bytes -= len(self._events.popleft()[1])
+            sequence, event = self._events.popleft()
+            self._bytes -= len(event)
+            self._store.remove(self, sequence)
 
     def discard(self) -> None:
         """Nobody can come back any more."""
-        self._events.clear()
+        while self._events:
+            self.forget_oldest()
         self.finish()
 
     def finish(self) -> None:
@@ -116,9 +124,9 @@ class Stream:
         """The number of the newest event."""
         return self._sequence
 
-    def _next_id(self) -> str:
+    def _next_id(self) -> str | None:
         self._sequence += 1
-        return f"{self.id}-{self._sequence}"
+        return None if self.id == UNNUMBERED else f"{self.id}-{self._sequence}"
 
 
 def parse_event_id(text: str) -> tuple[int, int] | None:

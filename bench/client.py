@@ -1,0 +1,113 @@
+"""The client suite: Hubbub's client beside the official SDK's and FastMCP's, all calling the same bare server."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+
+from bench.connections import free_port
+from bench.figures import Bound, Goal, Measure, Pace, Round, Suite, Values
+from bench.process import BenchError, ServerProcess
+
+_PEER_PYTHON = ".cache/bench/peers/bin/python"
+_PYTHONS = {"hubbub": ".venv/bin/python", "mcp": _PEER_PYTHON, "fastmcp": _PEER_PYTHON}
+_MODULES = {"hubbub": "hubbub.client", "mcp": "mcp", "fastmcp": "fastmcp"}
+_ERAS = ("legacy", "modern")
+_START_S = 20.0
+_SHARE = Goal(Bound.SHARE, 1 / 3)
+
+
+def _measure(pace: Pace) -> list[Round]:
+    for target in _PYTHONS:
+        _visit(target, 0.05)  # so that bytecode is compiled and files are in memory
+    rounds = []
+    for number in range(pace.rounds):
+        print(f"client: round {number + 1} of {pace.rounds}", file=sys.stderr)
+        # Each visit has eight phases, so each of them is shorter than other suites' are.
+        rounds.append({target: _visit(target, pace.phase_s / 2) for target in _PYTHONS})
+    return rounds
+
+
+def _visit(target: str, phase_s: float) -> Values:
+    """Import the client, then let it call in each era, on stdio and over HTTP."""
+    values = {"import_cpu_ms": _import_cpu_ms(target)}
+    for era in _ERAS:
+        bare = [sys.executable, "-m", "bench.floors.bare_stdio", era]
+        values |= _call(target, f"stdio_{era}", [str(phase_s), era, *bare])
+        with _bare_http(era) as url:
+            values |= _call(target, f"http_{era}", [str(phase_s), era, url])
+    return values
+
+
+def _import_cpu_ms(target: str) -> float:
+    code = "import time; start = time.process_time(); import {}; print(time.process_time() - start)"
+    return float(_output([_PYTHONS[target], "-c", code.format(_MODULES[target])])) * 1e3
+
+
+def _call(target: str, name: str, arguments: list[str]) -> Values:
+    said = _output([_PYTHONS[target], "-m", f"bench.callers.{target}_caller", *arguments])
+    return {f"{name}_{key}": value for key, value in json.loads(said).items()}
+
+
+def _output(command: list[str]) -> bytes:
+    """What a program prints until it ends."""
+    with ServerProcess(command) as process:
+        said = b""
+        while chunk := os.read(process.output, 1 << 16):
+            said += chunk
+        if not said:
+            raise process.complaint("it has failed")
+        return said
+
+
+@contextlib.contextmanager
+def _bare_http(era: str) -> Iterator[str]:
+    port = free_port()
+    with ServerProcess([sys.executable, "-m", "bench.floors.bare_http", str(port), era]) as server:
+        try:
+            _wait_for(port)
+            yield f"http://127.0.0.1:{port}/mcp"
+        finally:
+            server.terminate()
+
+
+def _wait_for(port: int) -> None:
+    end = time.monotonic() + _START_S
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            if time.monotonic() > end:
+                raise BenchError("the bare server does not listen") from None
+            time.sleep(0.02)
+
+
+def _measures() -> Iterator[Measure]:
+    yield Measure("import_cpu_ms", "import, CPU", "ms", Goal(Bound.SHARE, 1 / 5))
+    for transport, what in (("stdio", "stdio"), ("http", "HTTP")):
+        yield Measure(f"{transport}_legacy_start_cpu_ms", f"{what}, start to the first answer, CPU", "ms")
+        for era in _ERAS:
+            for window, how in ((1, "one call at a time"), (16, "16 in flight")):
+                key = f"{transport}_{era}_{window}"
+                yield Measure(f"{key}_cpu_us", f"{what}, {era}, {how}, CPU a call", "µs", _SHARE)
+                yield Measure(f"{key}_per_s", f"{what}, {era}, {how}, calls a second", "")
+
+
+SUITE = Suite(
+    name="client",
+    ours="hubbub",
+    peer="mcp",
+    targets={
+        "hubbub": "hubbub.client, on asyncio's own loop",
+        "mcp": "mcp 2.3.0 Client",
+        "fastmcp": "fastmcp-slim 4.1.4 Client",
+    },
+    measures=list(_measures()),
+    measure=_measure,
+)

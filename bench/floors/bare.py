@@ -1,0 +1,74 @@
+"""What both bare servers answer to a client under test: a handshake of its era, one tool, and calls of it.
+
+Nothing is checked and nothing is remembered, so that what is measured is the client.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import msgspec
+
+IS_MODERN = "modern" in sys.argv
+_INFO = {"name": "bare", "version": "1"}
+_SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+_KEPT = {"ttlMs": 60_000, "cacheScope": "private"}
+
+
+class Arguments(msgspec.Struct, frozen=True):
+    """What `echo` takes."""
+
+    text: str = ""
+
+
+class Params(msgspec.Struct, frozen=True):
+    """As much of any parameters as is looked at."""
+
+    arguments: Arguments = Arguments()
+
+
+class Message(msgspec.Struct):
+    """As much of a message as is looked at."""
+
+    method: str = ""
+    id: int | str | None = None
+    params: Params = Params()
+
+
+_decode = msgspec.json.Decoder(Message).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def answer(body: bytes) -> bytes:
+    """The answer to a message; empty for what needs none."""
+    message = _decode(body)
+    if message.id is None:
+        return b""
+    if message.method == "tools/call":
+        result: dict[str, Any] = {"content": [{"type": "text", "text": message.params.arguments.text}]}
+    elif message.method in _ANSWERS:
+        result = _ANSWERS[message.method]
+    else:
+        error = {"code": -32601, "message": "Method not found"}
+        return _encode({"jsonrpc": "2.0", "id": message.id, "error": error})
+    if IS_MODERN:
+        result = {"resultType": "complete", **result}
+    return _encode({"jsonrpc": "2.0", "id": message.id, "result": result})
+
+
+_TOOLS = {"tools": [{"name": "echo", "description": "Return the text.", "inputSchema": _SCHEMA}]}
+_LEGACY: dict[str, Any] = {
+    "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": _INFO},
+    "tools/list": _TOOLS,
+}
+_MODERN: dict[str, Any] = {
+    "server/discover": {
+        "supportedVersions": ["2026-07-28"],
+        "capabilities": {"tools": {}},
+        "_meta": {"io.modelcontextprotocol/serverInfo": _INFO},
+        **_KEPT,
+    },
+    "tools/list": {**_TOOLS, **_KEPT},
+}
+_ANSWERS = _MODERN if IS_MODERN else _LEGACY

@@ -1,0 +1,127 @@
+"""Tools of MCP servers as a model can call them: `mcp_<server_id>__<tool>`.
+
+A local name has only letters, digits, `_` and `-`, and a limit of its own; where that
+cuts a name, a digest keeps it apart from others. The two names that still become one
+are reported, never silently merged. What a server says about its tools is a stranger's
+text: cleaned, bounded and labelled with the server it comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from hubbub import bounds
+from hubbub.agent.definition import NO_PARAMETERS, Definition, Origin
+from hubbub.agent.untrusted import clean
+from hubbub.errors import DefinitionError, SettingsError
+from hubbub.protocol.names import tool_key
+from hubbub.protocol.schema_data import check_bounds
+from hubbub.protocol.wire import ToolEntry
+
+
+class Adapted(msgspec.Struct, frozen=True):
+    """The tools of some servers, adapted."""
+
+    definitions: tuple[Definition, ...]
+    """Sorted by name."""
+    mapping: Mapping[str, Origin]
+    """From local names to where the tools are."""
+    skipped: Mapping[str, tuple[str, ...]]
+    """By server: why some of its tools were left out."""
+
+
+def check_name_limit(limit: int) -> int:
+    """The limit for local names, if providers and names can live with it.
+
+    Raises: SettingsError.
+    """
+    low, high = bounds.MODEL_NAME_CHARACTERS, bounds.TOOL_KEY_CHARACTERS
+    if type(limit) is not int or not low <= limit <= high:
+        raise SettingsError(f"A limit for tool names is a number from {low} to {high}, not {limit!r}")
+    return limit
+
+
+def adapt(server_id: str, entry: ToolEntry, limit: int = bounds.TOOL_KEY_CHARACTERS) -> Definition:
+    """One tool of a server as a definition.
+
+    Raises:
+        DefinitionError: its name or its schema cannot be taken over.
+    """
+    if not entry.name.strip():
+        raise DefinitionError("a tool without a name")
+    if len(entry.name) > bounds.REMOTE_NAME_CHARACTERS:
+        raise DefinitionError(f"a tool whose name has {len(entry.name)} characters")
+    annotations = None if entry.annotations is UNSET else entry.annotations
+    title = entry.title if entry.title is not UNSET else (annotations.title if annotations else UNSET)
+    return Definition(
+        name=tool_key(server_id, entry.name, limit),
+        description=_description(server_id, entry),
+        parameters=_schema(entry.input_schema) or NO_PARAMETERS,
+        title=None if title is UNSET else clean(title, bounds.TITLE_CHARACTERS),
+        annotations=annotations,
+        output_schema=_usable(_schema(entry.output_schema)),
+        origin=Origin(server_id, entry.name),
+    )
+
+
+def adapt_all(tools: Mapping[str, Iterable[ToolEntry]], limit: int = bounds.TOOL_KEY_CHARACTERS) -> Adapted:
+    """The tools of many servers; one listed twice by its server counts once.
+
+    Raises:
+        DefinitionError: two different tools would have the same local name.
+        SettingsError: the limit is none.
+    """
+    check_name_limit(limit)
+    found: dict[str, Definition] = {}
+    skipped: dict[str, tuple[str, ...]] = {}
+    for server_id, entries in tools.items():
+        problems = []
+        for entry in entries:
+            try:
+                definition = adapt(server_id, entry, limit)
+            except DefinitionError as error:
+                problems.append(f"{clean(entry.name, bounds.TITLE_CHARACTERS)!r}: {error.message}")
+                continue
+            _check_collision(found.setdefault(definition.name, definition), definition)
+        if problems:
+            skipped[server_id] = tuple(problems)
+    definitions = tuple(found[name] for name in sorted(found))
+    mapping = {item.name: item.origin for item in definitions if item.origin is not None}
+    return Adapted(definitions, MappingProxyType(mapping), MappingProxyType(skipped))
+
+
+def _check_collision(first: Definition, second: Definition) -> None:
+    if first.origin != second.origin:
+        assert first.origin is not None
+        assert second.origin is not None
+        raise DefinitionError(
+            f"Two tools would both be called {first.name!r}: {_told(first.origin)} and {_told(second.origin)};"
+            " give one of the servers another id, or raise the limit for names"
+        )
+
+
+def _told(origin: Origin) -> str:
+    return f"{clean(origin.remote_tool_name, bounds.TITLE_CHARACTERS)!r} of {origin.server_id!r}"
+
+
+def _description(server_id: str, entry: ToolEntry) -> str:
+    said = "" if entry.description is UNSET else entry.description
+    return f"{clean(said, bounds.DESCRIPTION_CHARACTERS)} (MCP: {server_id})".strip()
+
+
+def _schema(value: Any) -> Mapping[str, Any] | None:
+    return value if isinstance(value, Mapping) else None
+
+
+def _usable(schema: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """An output schema that is out of bounds only means that results go unchecked."""
+    try:
+        check_bounds(schema)
+    except DefinitionError:
+        return None
+    return schema

@@ -1,0 +1,73 @@
+"""The tool calls of one answer of a model, in order: ids made unique, names resolved, arguments read."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from hubbub import bounds
+from hubbub.agent.arguments import Arguments, read_arguments
+from hubbub.agent.catalog import Catalog
+from hubbub.agent.model import Message, WantedCall
+from hubbub.protocol.names import safe_name
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """One call that a model wants."""
+
+    id: str
+    name: str
+    """Of the tool, if there is one; else what the model wrote, in a form that endpoints take."""
+    is_known: bool
+    """Whether the model was shown a tool of that name."""
+    arguments: Arguments
+
+    def message(self) -> dict[str, Any]:
+        """The call as it stands in the conversation; arguments that cannot be read are left out."""
+        text = msgspec.json.encode(self.arguments.value).decode()
+        return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": text}}
+
+
+def read_calls(
+    wanted: Sequence[WantedCall], exposed: Catalog, taken: Container[str], *, first: int, max_bytes: int
+) -> list[ToolCall]:
+    """The calls; `taken` holds the ids of earlier ones, and those without an id are numbered from `first` on."""
+    found: list[ToolCall] = []
+    used: set[str] = set()
+    for number, call in enumerate(wanted, first):
+        identifier = _unique(call.id.strip()[: bounds.CALL_ID_CHARACTERS] or f"tc_{number}", taken, used)
+        used.add(identifier)
+        definition = exposed.get(call.name.strip())
+        name = definition.name if definition else safe_name(call.name, bounds.TOOL_KEY_CHARACTERS)
+        arguments = read_arguments(call.arguments, max_bytes)
+        found.append(ToolCall(identifier, name, definition is not None, arguments))
+    return found
+
+
+def assistant_message(text: str, calls: Sequence[ToolCall]) -> Message:
+    """What the model said, as it stands in the conversation."""
+    message: Message = {"role": "assistant", "content": text}
+    if calls:
+        message["tool_calls"] = [call.message() for call in calls]
+    return message
+
+
+def call_ids(messages: Sequence[Mapping[str, Any]]) -> set[str]:
+    """The ids of all calls in a conversation."""
+    found: set[str] = set()
+    for message in messages:
+        calls = message.get("tool_calls")
+        for call in calls if isinstance(calls, list) else []:
+            if isinstance(call, Mapping):
+                found.add(str(call.get("id", "")))
+    return found
+
+
+def _unique(wanted: str, taken: Container[str], used: Container[str]) -> str:
+    candidate, count = wanted, 1
+    while candidate in taken or candidate in used:
+        count += 1
+        candidate = f"{wanted}__{count}"
+    return candidate

@@ -1,0 +1,206 @@
+"""A model behind any OpenAI-compatible chat endpoint, whole answers and streamed ones.
+
+    chat = OpenAIChat("http://localhost:11434/v1", model="qwen3")
+
+Goes out through the one door of `hubbub.net`: no redirects, a deadline, a cap on what is
+read. The key is a secret and shows in no message. Requests are not repeated here; an
+error says whether that could help.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
+
+import msgspec
+
+from hubbub import bounds
+from hubbub.agent.chat_answer import DONE, Assembly, invalid, read_answer
+from hubbub.agent.model import ModelAnswer, ModelRequest, OnText
+from hubbub.agent.untrusted import clean
+from hubbub.client.addresses import check_url, shown_url
+from hubbub.client.config import Values, positive_seconds, secret_values
+from hubbub.errors import MessageTooLarge, ModelError, SettingsError, TransportError
+from hubbub.net.door import Answer, Door
+from hubbub.net.egress import egress_for
+from hubbub.protocol.http_headers import check_outgoing
+from hubbub.protocol.sse import EventDecoder
+from hubbub.security.redact import MASK, redact
+from hubbub.settings.secret import Secret
+
+_OURS: Final = frozenset(("messages", "model", "parallel_tool_calls", "stream", "tool_choice", "tools"))
+_PATH: Final = "/chat/completions"
+_RETRYABLE: Final = frozenset((408, 409, 425, 429))
+
+
+class OpenAIChat:
+    """One model at one endpoint. An async context manager; `close` does the same by hand."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        model: str,
+        api_key: str | Secret | None = None,
+        headers: Values | None = None,
+        options: Mapping[str, Any] | None = None,
+        timeout_s: float = bounds.MODEL_S,
+        max_response_bytes: int = bounds.MODEL_RESPONSE_BYTES,
+        allow_private_network: bool | None = None,
+    ) -> None:
+        """`url` is the endpoint's base (`.../v1`) or its whole address; `options` go into each request.
+
+        Raises:
+            SettingsError: one of these cannot be.
+        """
+        parts = check_url(url.strip(), ("https", "http"))
+        address = url.strip().rstrip("/")
+        self._url = address if parts.path.rstrip("/").endswith(_PATH) or parts.query else address + _PATH
+        self._model = model
+        self._secrets = secret_values("headers", headers, keep_none=False)
+        if api_key:
+            self._secrets["Authorization"] = Secret(f"Bearer {_revealed(api_key)}")
+        for name, value in self._secrets.items():
+            check_outgoing(name, _revealed(value))
+        self._api_key = Secret(_revealed(api_key))
+        self._options = dict(options or {})
+        if ours := sorted(_OURS & set(self._options)):
+            raise SettingsError(f"The tool loop sets these itself: {', '.join(ours)}")
+        self._timeout_s = positive_seconds("timeout_s", timeout_s)
+        self._max_bytes = max_response_bytes
+        self._door = Door(egress_for(urlsplit(url).hostname or "", allow_private_network))
+
+    def __repr__(self) -> str:
+        return f"OpenAIChat({shown_url(self._url)!r}, model={self._model!r})"
+
+    async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelAnswer:
+        """Ask the model; with `on_text`, as a stream.
+
+        Raises: ModelError.
+        """
+        body = self._body(request, is_stream=on_text is not None)
+        try:
+            async with asyncio.timeout(self._timeout_s), self._posted(body) as answer:
+                if not answer.is_success:
+                    raise await self._refused(answer)
+                if on_text is not None and answer.media_type == "text/event-stream":
+                    return await self._streamed(answer, on_text)
+                found = read_answer(await answer.read(self._max_bytes))
+        except TimeoutError:
+            message = f"The model did not answer within {self._timeout_s:g} s"
+            raise ModelError("MODEL_TIMEOUT", message, retryable=True) from None
+        except MessageTooLarge as error:
+            raise self._too_large() from error
+        except TransportError as error:
+            if error.code == "HTTP_BODY_TOO_LARGE":
+                raise self._too_large() from error
+            raise ModelError("MODEL_UNREACHABLE", self._masked(error.message), retryable=True) from error
+        except ModelError as error:
+            error.message = self._masked(error.message)
+            error.args = (error.message,)
+            raise
+        if on_text is not None and found.text:
+            await _told(on_text, found.text)
+        return found
+
+    async def close(self) -> None:
+        """Drop the connections."""
+        await self._door.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # -- inside ------------------------------------------------------------------------
+
+    def _body(self, request: ModelRequest, *, is_stream: bool) -> bytes:
+        body: dict[str, Any] = {**self._options, "model": self._model, "messages": request.messages}
+        if request.tools:
+            body["tools"] = request.tools
+            if request.tool_choice is not None:
+                body["tool_choice"] = request.tool_choice
+            if request.parallel_tool_calls is not None:
+                body["parallel_tool_calls"] = request.parallel_tool_calls
+        if is_stream:
+            body["stream"] = True
+        try:
+            return msgspec.json.encode(body)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ModelError("MODEL_INVALID_REQUEST", f"The conversation is no JSON: {type(error).__name__}") from error
+
+    @asynccontextmanager
+    async def _posted(self, body: bytes) -> AsyncIterator[Answer]:
+        headers = {name: _revealed(value) for name, value in self._secrets.items()}
+        headers["Content-Type"] = "application/json"
+        headers["Accept"] = "application/json, text/event-stream"
+        answer = await self._door.send("POST", self._url, headers=headers, body=body)
+        try:
+            yield answer
+        finally:
+            answer.close()
+
+    async def _streamed(self, answer: Answer, on_text: OnText) -> ModelAnswer:
+        assembly, decoder, size = Assembly(), EventDecoder(self._max_bytes), 0
+        async for chunk in answer.chunks():
+            size += len(chunk)
+            if size > self._max_bytes:
+                raise self._too_large()
+            for event in decoder.feed(chunk):
+                if event.data.strip() == DONE:
+                    return assembly.answer()
+                if text := assembly.add(event.data):
+                    await _told(on_text, text)
+        if not assembly.is_finished:
+            raise invalid("broke off")
+        return assembly.answer()
+
+    async def _refused(self, answer: Answer) -> ModelError:
+        body = b""
+        try:
+            async for chunk in answer.chunks():
+                body += chunk
+                if len(body) >= bounds.ERROR_BODY_BYTES:
+                    break
+        except TransportError:
+            pass  # The status says enough.
+        said = self._masked(body[: bounds.ERROR_BODY_BYTES].decode(errors="replace"))
+        is_retryable = answer.status >= 500 or answer.status in _RETRYABLE
+        return ModelError(
+            "MODEL_HTTP_ERROR",
+            f"The model's endpoint answered with status {answer.status}: {clean(said, bounds.PROBLEM_CHARACTERS)}",
+            status=answer.status,
+            retryable=is_retryable,
+            retry_after_s=_seconds(answer.header("Retry-After")),
+        )
+
+    def _too_large(self) -> ModelError:
+        return ModelError("MODEL_RESPONSE_TOO_LARGE", f"The model's answer is larger than {self._max_bytes} bytes")
+
+    def _masked(self, text: str) -> str:
+        for value in map(_revealed, (self._api_key, *self._secrets.values())):
+            if value:
+                text = text.replace(value, MASK)
+        return redact(text)
+
+
+async def _told(on_text: OnText, text: str) -> None:
+    outcome = on_text(text)
+    if inspect.isawaitable(outcome):
+        await outcome
+
+
+def _revealed(value: str | Secret | None) -> str:
+    return value.reveal() if isinstance(value, Secret) else value or ""
+
+
+def _seconds(text: str) -> float | None:
+    return float(text) if text.isdigit() and len(text) < 8 else None

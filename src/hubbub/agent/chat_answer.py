@@ -1,0 +1,182 @@
+"""Answers of OpenAI-compatible endpoints, whole or in pieces, as `ModelAnswer`.
+
+Endpoints differ: one call instead of a list, the old `function_call`, content in parts,
+pieces without an index. All of that is read; what makes no sense at all is an error.
+No input or output here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from hubbub.agent.model import ModelAnswer, WantedCall
+from hubbub.errors import ModelError
+
+DONE = b"[DONE]"
+
+
+def read_answer(body: bytes) -> ModelAnswer:
+    """The answer in a whole body.
+
+    Raises: ModelError.
+    """
+    answer = _object(body)
+    choice = _choice(answer)
+    message = choice.get("message")
+    if not isinstance(message, Mapping):
+        raise invalid("has no message")
+    return ModelAnswer(
+        text=_text(message.get("content")) or _text(message.get("refusal")),
+        calls=_calls(message),
+        finish_reason=str(choice.get("finish_reason") or ""),
+        usage=_usage(answer),
+    )
+
+
+class Assembly:
+    """Puts together an answer that comes in pieces."""
+
+    def __init__(self) -> None:
+        self._text: list[str] = []
+        self._calls: list[_Piece] = []
+        self._by_index: dict[int, _Piece] = {}
+        self._finish_reason = ""
+        self._usage: Mapping[str, Any] | None = None
+        self._has_begun = False
+
+    def add(self, data: bytes) -> str:
+        """Take the next piece; the text that is new in it.
+
+        Raises: ModelError.
+        """
+        chunk = _object(data)
+        self._usage = _usage(chunk) or self._usage
+        choices = chunk.get("choices")
+        if not isinstance(choices, list) or not choices:
+            return ""
+        choice = _choice(chunk)
+        self._has_begun = True
+        self._finish_reason = str(choice.get("finish_reason") or self._finish_reason)
+        delta = choice.get("delta")
+        if not isinstance(delta, Mapping):
+            return ""
+        for call in _listed(delta.get("tool_calls")):
+            self._add_call(call)
+        if isinstance(delta.get("function_call"), Mapping):
+            self._add_call({"index": 0, "function": delta["function_call"]})
+        text = _text(delta.get("content")) or _text(delta.get("refusal"))
+        if text:
+            self._text.append(text)
+        return text
+
+    def answer(self) -> ModelAnswer:
+        """All of it.
+
+        Raises: ModelError, if nothing came.
+        """
+        if not self._has_begun:
+            raise invalid("ended before it began")
+        calls = tuple(WantedCall(item.id, item.name, item.arguments) for item in self._calls)
+        return ModelAnswer(text="".join(self._text), calls=calls, finish_reason=self._finish_reason, usage=self._usage)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the endpoint has said why it stopped."""
+        return bool(self._finish_reason)
+
+    def _add_call(self, call: Mapping[str, Any]) -> None:
+        function = call.get("function")
+        function = function if isinstance(function, Mapping) else {}
+        piece = self._piece(call, function)
+        piece.id = piece.id or _text(call.get("id"))
+        piece.name = piece.name or _text(function.get("name"))
+        arguments = function.get("arguments")
+        if isinstance(arguments, str):
+            piece.parts.append(arguments)
+        elif arguments is not None:
+            piece.whole = arguments
+
+    def _piece(self, call: Mapping[str, Any], function: Mapping[str, Any]) -> _Piece:
+        index = call.get("index")
+        if isinstance(index, int) and index in self._by_index:
+            return self._by_index[index]
+        # Without an index, a new name or id begins a new call.
+        if not isinstance(index, int) and self._calls and not (call.get("id") or function.get("name")):
+            return self._calls[-1]
+        piece = _Piece()
+        self._calls.append(piece)
+        if isinstance(index, int):
+            self._by_index[index] = piece
+        return piece
+
+
+class _Piece:
+    def __init__(self) -> None:
+        self.id = ""
+        self.name = ""
+        self.parts: list[str] = []
+        self.whole: Any = None
+
+    @property
+    def arguments(self) -> Any:
+        return self.whole if self.whole is not None else "".join(self.parts)
+
+
+def invalid(what: str) -> ModelError:
+    """The error of an answer that makes no sense."""
+    return ModelError("MODEL_INVALID_RESPONSE", f"The model's answer {what}")
+
+
+def _object(data: bytes) -> Mapping[str, Any]:
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise invalid("is not JSON") from None
+    if not isinstance(value, dict):
+        raise invalid("is not an object")
+    error = value.get("error")
+    if error:
+        message = error.get("message") if isinstance(error, dict) else error
+        raise ModelError("MODEL_ERROR", str(message))
+    return value
+
+
+def _choice(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    choices = answer.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
+        raise invalid("has no choices")
+    return choices[0]
+
+
+def _calls(message: Mapping[str, Any]) -> tuple[WantedCall, ...]:
+    found = []
+    for call in _listed(message.get("tool_calls")):
+        function = call.get("function")
+        function = function if isinstance(function, Mapping) else {}
+        found.append(WantedCall(_text(call.get("id")), _text(function.get("name")), function.get("arguments")))
+    old = message.get("function_call")
+    if not found and isinstance(old, Mapping):
+        found.append(WantedCall("", _text(old.get("name")), old.get("arguments")))
+    return tuple(found)
+
+
+def _listed(value: Any) -> list[Mapping[str, Any]]:
+    items = value if isinstance(value, list) else [value]
+    return [item for item in items if isinstance(item, Mapping)]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        parts = [item.get("text") if isinstance(item, Mapping) else item for item in value]
+        return "".join(part for part in parts if isinstance(part, str))
+    return ""
+
+
+def _usage(answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    usage = answer.get("usage")
+    return usage if isinstance(usage, dict) else None

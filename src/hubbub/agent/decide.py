@@ -1,0 +1,137 @@
+"""Asks the policy about the calls of one answer, before any of them is made.
+
+Three ways out of each: it may run, it is blocked with an envelope for the model, or it
+waits for a person. A policy that fails or answers nonsense never means yes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+from hubbub.agent.calls import ToolCall
+from hubbub.agent.catalog import Catalog
+from hubbub.agent.envelope import Envelope, failed, problem
+from hubbub.agent.events import Events, shortened
+from hubbub.agent.frozen import freeze
+from hubbub.agent.options import PolicyErrorMode
+from hubbub.agent.run_state import PendingCall, RunState
+from hubbub.errors import ToolUseError
+from hubbub.security.policy import Allow, Confirm, Decide, Decision, Deny, Question, call_digest
+from hubbub.security.redact import redact
+
+TOOL_NOT_ALLOWED: Final = "TOOL_NOT_ALLOWED"
+TOOL_POLICY_DENIED: Final = "TOOL_POLICY_DENIED"
+TOOL_POLICY_ERROR: Final = "TOOL_POLICY_ERROR"
+POLICY_EXCEPTION: Final = "POLICY_EXCEPTION"
+POLICY_INVALID_DECISION: Final = "POLICY_INVALID_DECISION"
+
+
+class Run(msgspec.Struct, frozen=True):
+    """It may run."""
+
+
+class Blocked(msgspec.Struct, frozen=True):
+    """It may not; this is what the model is told."""
+
+    envelope: Envelope
+
+
+Verdict: TypeAlias = Run | Blocked | PendingCall
+
+
+class Judge:
+    """Asks one policy."""
+
+    def __init__(self, decide: Decide, policy_error_mode: PolicyErrorMode = "deny") -> None:
+        self._decide = decide
+        self._policy_error_mode = policy_error_mode
+
+    async def verdicts(
+        self,
+        calls: Sequence[ToolCall],
+        exposed: Catalog,
+        state: RunState,
+        events: Events,
+        answers: Mapping[str, str] | None = None,
+    ) -> list[Verdict]:
+        """One verdict for each call; `answers` holds what people said of some of them."""
+        return [await self._verdict(call, exposed, state, events, (answers or {}).get(call.id)) for call in calls]
+
+    async def _verdict(
+        self, call: ToolCall, exposed: Catalog, state: RunState, events: Events, answer: str | None
+    ) -> Verdict:
+        if not call.is_known or call.name not in exposed:
+            message = f"There is no tool {call.name!r} among those that you were shown"
+            return await _blocked(call, TOOL_NOT_ALLOWED, message, events)
+        if not call.arguments.is_usable:
+            return Blocked(failed(call.name, problem(call.arguments.code, call.arguments.message)))
+        try:
+            question = self._question(call, exposed, state)
+            decided = self._decide(question)
+            decision = await decided if inspect.isawaitable(decided) else decided
+        except Exception as error:  # Whatever a policy raises, it is no yes.
+            return await self._policy_failed(call, POLICY_EXCEPTION, error, events)
+        return await self._followed(call, question, decision, answer, events)
+
+    async def _followed(
+        self, call: ToolCall, question: Question, decision: Decision, answer: str | None, events: Events
+    ) -> Verdict:
+        match decision:
+            case Allow():
+                # A person was asked all the same, and said no.
+                if answer != "deny":
+                    return Run()
+            case Deny():
+                return await _blocked(call, TOOL_POLICY_DENIED, decision.reason, events, outcome="deny")
+            case Confirm() if decision.digest == question.digest:
+                if answer == "allow":
+                    return Run()
+                if answer is None:
+                    return PendingCall(
+                        call.id,
+                        call.name,
+                        call.arguments.value,
+                        question.digest,
+                        decision.expiry,
+                        decision.reason,
+                        question.server_id,
+                    )
+            case _:
+                return await self._policy_failed(call, POLICY_INVALID_DECISION, None, events)
+        return await _blocked(call, TOOL_POLICY_DENIED, "The user refused this call", events, outcome="refused")
+
+    async def _policy_failed(self, call: ToolCall, code: str, error: Exception | None, events: Events) -> Verdict:
+        told = "" if error is None else f"{type(error).__name__}: {redact(str(error))}"
+        await events.emit("policy_error", stage="call", tool=call.name, reason=code, message=shortened(told))
+        if self._policy_error_mode == "raise":
+            raise ToolUseError("POLICY_ERROR", f"The policy failed to decide about {call.name} ({code})") from error
+        message = "Whether this call is allowed could not be found out, so it is not"
+        return await _blocked(call, TOOL_POLICY_ERROR, message, events, outcome="error", reason_codes=[code])
+
+    def _question(self, call: ToolCall, exposed: Catalog, state: RunState) -> Question:
+        definition = exposed.get(call.name)
+        origin = definition.origin if definition else None
+        return Question(
+            tool=call.name,
+            # A policy must not be able to change what it was asked about.
+            arguments=freeze(call.arguments.value),
+            digest=call_digest(call.name, call.arguments.value),
+            call_id=call.id,
+            run_id=state.run_id,
+            server_id=origin.server_id if origin else None,
+            remote_tool_name=origin.remote_tool_name if origin else None,
+            annotations=definition.annotations if definition else None,
+            context=state.context,
+        )
+
+
+async def _blocked(
+    call: ToolCall, code: str, message: str, events: Events, *, outcome: str = "", reason_codes: Sequence[str] = ()
+) -> Blocked:
+    await events.emit("tool_call_blocked", call_id=call.id, tool=call.name, code=code)
+    policy = {"outcome": outcome, "reason_codes": list(reason_codes)} if outcome else None
+    return Blocked(failed(call.name, problem(code, message), data={"policy": policy} if policy else None))

@@ -1,0 +1,85 @@
+"""Makes the calls of one answer and writes their results into the conversation, in the order of the calls."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from hubbub.agent import failures
+from hubbub.agent.calls import ToolCall
+from hubbub.agent.decide import Blocked, Verdict
+from hubbub.agent.envelope import Envelope, as_envelope, codes, failed, problem
+from hubbub.agent.events import Events
+from hubbub.agent.executor import Executor
+from hubbub.agent.model import Message
+from hubbub.agent.options import LoopOptions
+from hubbub.agent.output_limit import Limited, limit_output
+from hubbub.agent.run_state import CallTrace, RunState
+
+
+class Dispatcher:
+    """Runs calls that have been decided about."""
+
+    def __init__(self, executor: Executor | None, options: LoopOptions) -> None:
+        self._executor = executor
+        self._options = options
+
+    async def run(
+        self, calls: Sequence[ToolCall], verdicts: Sequence[Verdict], state: RunState, events: Events
+    ) -> None:
+        """Run or refuse each call, and note what came of it in the state."""
+        pairs = list(zip(calls, verdicts, strict=True))
+        if self._options.runs_in_parallel:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._one(call, verdict, events)) for call, verdict in pairs]
+            outcomes = [task.result() for task in tasks]
+        else:
+            outcomes = [await self._one(call, verdict, events) for call, verdict in pairs]
+        for call, (limited, trace) in zip(calls, outcomes, strict=True):
+            state.messages.append(_tool_message(call, limited))
+            state.outcomes[call.name] = trace.ok
+            state.has_success = state.has_success or trace.ok
+            state.trace[-1].calls.append(trace)
+        state.calls += len(calls)
+
+    async def _one(self, call: ToolCall, verdict: Verdict, events: Events) -> tuple[Limited, CallTrace]:
+        if isinstance(verdict, Blocked):
+            limited = limit_output(verdict.envelope, self._options.max_output_bytes)
+            return limited, CallTrace(call.id, call.name, False, codes(limited.envelope), 0.0)
+        await events.emit(
+            "tool_call_start",
+            call_id=call.id,
+            tool=call.name,
+            argument_bytes=call.arguments.bytes,
+            parse_status=call.arguments.status,
+        )
+        started = time.monotonic()
+        limited = limit_output(await self._execute(call), self._options.max_output_bytes)
+        elapsed_ms = (time.monotonic() - started) * 1000
+        error_codes = codes(limited.envelope)
+        is_ok = limited.envelope["ok"]
+        await events.emit(
+            "tool_call_end",
+            call_id=call.id,
+            tool=call.name,
+            ok=is_ok,
+            elapsed_ms=elapsed_ms,
+            output_bytes=limited.bytes,
+            output_replaced=limited.was_replaced,
+            error_codes=error_codes,
+            warning_codes=[warning["code"] for warning in limited.envelope["warnings"]],
+        )
+        return limited, CallTrace(call.id, call.name, is_ok, error_codes, elapsed_ms)
+
+    async def _execute(self, call: ToolCall) -> Envelope:
+        if self._executor is None:
+            return failed(call.name, problem(failures.TOOL_NOT_IMPLEMENTED, "Nothing here runs tools"))
+        try:
+            return as_envelope(call.name, await self._executor.call(call.name, call.arguments.value, call_id=call.id))
+        except Exception as error:  # An executor of the application's own may raise anything.
+            return failed(call.name, failures.of_application(error))
+
+
+def _tool_message(call: ToolCall, limited: Limited) -> Message:
+    return {"role": "tool", "tool_call_id": call.id, "content": limited.text}

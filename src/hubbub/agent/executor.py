@@ -1,0 +1,170 @@
+"""Runs tool calls: MCP tools through their server's client, others through the application's own code.
+
+Whatever happens comes back as an envelope; nothing is raised but cancellation. A call is
+made once and never repeated. Which call goes where is decided by name from a fixed
+table, not by how a name begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, TypeAlias
+
+from msgspec import UNSET
+
+from hubbub import bounds
+from hubbub.agent import failures
+from hubbub.agent.definition import Definition, Origin
+from hubbub.agent.envelope import Envelope, Warned, as_envelope, failed, problem, succeeded
+from hubbub.agent.size_guard import check_limit, guard
+from hubbub.agent.snapshot import Snapshot, ToolClient
+from hubbub.agent.summary import plain_blocks, summarise
+from hubbub.agent.validation import Checks
+from hubbub.errors import ArgumentsInvalid
+
+logger = logging.getLogger("hubbub.agent")
+
+STRUCTURED_CONTENT_INVALID: Final = "STRUCTURED_CONTENT_INVALID"
+
+Function: TypeAlias = Callable[..., Any]
+"""`function(name, arguments)`, also with `call_id`; plain or async."""
+
+
+class Executor(Protocol):
+    """Runs tool calls."""
+
+    async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str = "") -> Envelope:
+        """Run one call; whatever goes wrong is in the envelope."""
+
+
+class McpExecutor:
+    """Runs the tools of a snapshot."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        *,
+        max_bytes: int = bounds.TOOL_OUTPUT_BYTES,
+        timeout_s: float | None = None,
+        checks_arguments: bool = True,
+    ) -> None:
+        """`timeout_s` is for each call; unset, each server's own holds.
+
+        Raises: SettingsError.
+        """
+        self._snapshot = snapshot
+        self._max_bytes = check_limit(max_bytes)
+        self._timeout_s = timeout_s
+        self._definitions: dict[str, Definition] = {item.name: item for item in snapshot.definitions}
+        self._checks = Checks()
+        self._checks_arguments = checks_arguments
+
+    async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str = "") -> Envelope:
+        """Run one call on its server, once."""
+        origin = self._snapshot.mapping.get(name)
+        if origin is None:
+            return failed(name, problem(failures.MCP_TOOL_NOT_FOUND, f"There is no MCP tool {name!r}"))
+        client = self._snapshot.clients.get(origin.server_id)
+        if client is None:
+            return failed(
+                name,
+                problem(
+                    failures.MCP_SERVER_NOT_FOUND, f"The server {origin.server_id!r} is not connected", retryable=True
+                ),
+            )
+        definition = self._definitions.get(name)
+        try:
+            if self._checks_arguments and definition is not None:
+                self._checks.arguments(definition, arguments)
+            return guard(await self._run(client, name, origin, arguments), self._max_bytes)
+        except Exception as error:  # The model is told; the run goes on.
+            logger.debug("a call of %s failed: %s", name, type(error).__name__)
+            return guard(failed(name, failures.of_server(error), data={"mcp": _place(origin)}), self._max_bytes)
+
+    async def _run(self, client: ToolClient, name: str, origin: Origin, arguments: Mapping[str, Any]) -> Envelope:
+        result = await client.call_tool(origin.remote_tool_name, dict(arguments), timeout_s=self._timeout_s)
+        content = plain_blocks(result.content)
+        structured = result.structured_content
+        has_structured = structured is not UNSET and structured is not None
+        data = {
+            "mcp": {**_place(origin), "content": content, "structured_content": structured if has_structured else None},
+            "text": summarise(content, structured, has_structured=has_structured),
+        }
+        if result.is_error is True:
+            message = "The tool reported an error; its text says which"
+            return failed(name, problem(failures.MCP_TOOL_ERROR, message, may_have_executed=True), data=data)
+        envelope = succeeded(name, data)
+        definition = self._definitions.get(name)
+        if definition is not None:
+            self._check_output(definition, structured if has_structured else None, envelope)
+        return envelope
+
+    def _check_output(self, definition: Definition, structured: Any, envelope: Envelope) -> None:
+        try:
+            self._checks.output(definition, structured)
+        except ArgumentsInvalid as error:
+            told = problem(STRUCTURED_CONTENT_INVALID, f"The result is not what the tool promised: {error.message}")
+            envelope["warnings"].append(Warned(code=told["code"], message=told["message"]))
+
+
+class FunctionExecutor:
+    """Runs an application's own tools with one function for all of them."""
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+        self._takes_id = _takes_call_id(function)
+
+    async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str = "") -> Envelope:
+        """Run the function; one that is not async runs in a thread."""
+        options = {"call_id": call_id} if self._takes_id else {}
+        try:
+            if self._is_async:
+                value = await self._function(name, dict(arguments), **options)
+            else:
+                value = await asyncio.to_thread(self._function, name, dict(arguments), **options)
+                if inspect.isawaitable(value):
+                    value = await value
+        except Exception as error:  # The application's own code may raise anything.
+            logger.debug("a call of %s failed: %s", name, type(error).__name__)
+            return failed(name, failures.of_application(error))
+        return as_envelope(name, value)
+
+
+class RoutingExecutor:
+    """Sends each call where its name belongs."""
+
+    def __init__(self, routes: Mapping[str, Executor]) -> None:
+        self._routes = dict(routes)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What can be called."""
+        return frozenset(self._routes)
+
+    async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str = "") -> Envelope:
+        """Run one call with whoever has its name."""
+        executor = self._routes.get(name)
+        if executor is None:
+            return failed(name, problem(failures.TOOL_NOT_IMPLEMENTED, f"Nothing here runs the tool {name!r}"))
+        return await executor.call(name, arguments, call_id=call_id)
+
+
+def as_executor(given: Executor | Function) -> Executor:
+    """An executor as it is, or a function as one."""
+    return given if hasattr(given, "call") else FunctionExecutor(given)
+
+
+def _place(origin: Origin) -> dict[str, Any]:
+    return {"server_id": origin.server_id, "remote_tool_name": origin.remote_tool_name}
+
+
+def _takes_call_id(function: Function) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(item.name == "call_id" or item.kind is item.VAR_KEYWORD for item in parameters)

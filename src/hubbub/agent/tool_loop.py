@@ -1,0 +1,293 @@
+"""The tool loop: ask the model, run what it calls, tell it the results, until it has an answer.
+
+    runner = ToolLoopRunner(registry, executor, chat=OpenAIChat(url, model="..."))
+    result = await runner.run("What is on my disk?", on_event=print)
+
+Runs are independent of each other and may go on at the same time. A run that needs a
+person's word comes back `paused`; `resume` takes it up where it was, once.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from hubbub import bounds
+from hubbub.agent.calls import ToolCall, assistant_message, call_ids, read_calls
+from hubbub.agent.catalog import Catalog
+from hubbub.agent.decide import Judge
+from hubbub.agent.definition import Definition
+from hubbub.agent.dispatch import Dispatcher
+from hubbub.agent.events import Events, OnEvent, shortened
+from hubbub.agent.executor import Executor, Function, as_executor
+from hubbub.agent.model import Message, Model, ModelAnswer, ModelRequest, OnText
+from hubbub.agent.options import LoopOptions
+from hubbub.agent.run_state import Paused, PendingCall, RunResult, RunState, Shelf, TurnTrace, check_answers
+from hubbub.errors import InvalidParams, ModelError, SettingsError, ToolUseError
+from hubbub.ports import Sealer
+from hubbub.security.policy import Decide, allow_all
+from hubbub.security.redact import redact
+
+Narrow: TypeAlias = Callable[[Sequence[Definition], Mapping[str, str]], "Iterable[str] | Awaitable[Iterable[str]]"]
+"""Which of these tools the model is shown this time, by name."""
+
+_SAMPLE = 20
+
+
+class ToolLoopRunner:
+    """Runs conversations of one model with one set of tools."""
+
+    def __init__(
+        self,
+        registry: Catalog,
+        executor: Executor | Function | None = None,
+        *,
+        chat: Model,
+        system: str | None = None,
+        decide: Decide = allow_all,
+        narrow: Narrow | None = None,
+        options: LoopOptions | None = None,
+        sealer: Sealer | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`sealer` seals paused runs; without one, only this runner can resume them.
+
+        Raises:
+            SettingsError: there are tools and nobody who runs them.
+        """
+        self._options = options or LoopOptions()
+        if executor is None and len(registry) and self._options.tool_use_mode != "disabled":
+            raise SettingsError("There are tools and nobody who runs them: give an executor, or disable tools")
+        self._registry = registry
+        self._chat = chat
+        self._system = system
+        self._narrow = narrow
+        self._judge = Judge(decide, self._options.policy_error_mode)
+        self._dispatcher = Dispatcher(None if executor is None else as_executor(executor), self._options)
+        self._shelf = Shelf(sealer or _own_sealer(clock), clock)
+
+    async def run(
+        self,
+        user_text: str,
+        history: Sequence[Message] = (),
+        *,
+        max_turns: int = bounds.MODEL_TURNS,
+        on_event: OnEvent | None = None,
+        on_text: OnText | None = None,
+        context: Mapping[str, str] | None = None,
+    ) -> RunResult:
+        """Go on with a conversation. With `on_text`, the model's words arrive as they are written.
+
+        Raises:
+            ToolUseError: too many turns, or an outcome that the options do not accept.
+            ModelError: the model gave no answer.
+        """
+        if max_turns < 1:
+            raise SettingsError(f"`max_turns` must be above 0, not {max_turns!r}")
+        messages = [*copy.deepcopy(list(history))]
+        if user_text.strip():
+            messages.append({"role": "user", "content": user_text})
+        elif not messages:
+            raise InvalidParams("A run needs something to answer: a text, or a history")
+        state = RunState(run_id=str(uuid.uuid4()), messages=messages, max_turns=max_turns, context=dict(context or {}))
+        return await self._go_on(state, Events(on_event, state.run_id, state.context), on_text)
+
+    async def resume(
+        self,
+        continuation: str,
+        answers: Mapping[str, str],
+        *,
+        on_event: OnEvent | None = None,
+        on_text: OnText | None = None,
+    ) -> RunResult:
+        """Go on with a paused run; `answers` says `allow` or `deny` for each pending call.
+
+        Raises:
+            ContinuationRefused: the run is not ours, too old or already resumed, or an answer is missing.
+            ToolUseError, ModelError: as `run`.
+        """
+        paused = self._shelf.read(continuation)
+        check_answers(paused.pending, answers)
+        self._shelf.spend(paused)
+        state = paused.state
+        events = Events(on_event, state.run_id, state.context)
+        events.turn = state.turns
+        waiting = await self._make_calls(paused.calls, self._registry.narrowed(paused.exposed), state, events, answers)
+        return waiting or await self._go_on(state, events, on_text)
+
+    # -- turns ---------------------------------------------------------------------
+
+    async def _go_on(self, state: RunState, events: Events, on_text: OnText | None) -> RunResult:
+        while state.turns < state.max_turns:
+            state.turns += 1
+            events.turn = state.turns
+            exposed = await self._exposed(state, events)
+            answer = await self._ask(state, exposed, events, on_text)
+            if not answer.calls:
+                if await self._needs_nudge(answer, state, events):
+                    continue
+                return await self._finished(answer, state, events)
+            calls = read_calls(
+                answer.calls,
+                exposed,
+                call_ids(state.messages),
+                first=state.calls + 1,
+                max_bytes=self._options.max_argument_bytes,
+            )
+            state.messages.append(assistant_message(answer.text, calls))
+            waiting = await self._make_calls(calls, exposed, state, events)
+            if waiting is not None:
+                return waiting
+        raise ToolUseError("MAX_TURNS", f"The model had no answer after {state.max_turns} turns", state.messages)
+
+    async def _make_calls(
+        self,
+        calls: list[ToolCall],
+        exposed: Catalog,
+        state: RunState,
+        events: Events,
+        answers: Mapping[str, str] | None = None,
+    ) -> RunResult | None:
+        """Make the calls, or return the run that waits for a person to allow some of them."""
+        try:
+            verdicts = await self._judge.verdicts(calls, exposed, state, events, answers)
+        except ToolUseError as error:
+            error.history = state.messages[:-1]
+            raise
+        pending = [verdict for verdict in verdicts if isinstance(verdict, PendingCall)]
+        if not pending:
+            await self._dispatcher.run(calls, verdicts, state, events)
+            return None
+        paused = Paused(str(uuid.uuid4()), state, calls, [item.name for item in exposed.exposed], pending)
+        await events.emit("confirmation_required", calls={item.call_id: item.tool for item in pending})
+        return RunResult(
+            status="paused",
+            run_id=state.run_id,
+            history=state.messages[:-1],
+            trace=state.trace,
+            pending=pending,
+            continuation=self._shelf.put(paused),
+        )
+
+    async def _exposed(self, state: RunState, events: Events) -> Catalog:
+        """What the model is shown, and may call, this time."""
+        is_last_question = state.is_nudged and not self._options.empty_final_keeps_tools
+        if self._options.tool_use_mode == "disabled" or is_last_question:
+            return Catalog()
+        if self._narrow is None:
+            return self._registry
+        names = [definition.name for definition in self._registry.exposed]
+        try:
+            narrowed = self._narrow(self._registry.exposed, state.context)
+            kept = set(await narrowed if inspect.isawaitable(narrowed) else narrowed)
+            if strangers := kept - set(names):
+                raise InvalidParams(f"{len(strangers)} tools that there are not were to be shown")
+        except Exception as error:  # Whatever a filter raises, it does not show more.
+            told = f"{type(error).__name__}: {redact(str(error))}"
+            await events.emit("policy_error", stage="exposure", message=shortened(told))
+            if self._options.policy_error_mode == "raise":
+                raise ToolUseError(
+                    "POLICY_ERROR", "Which tools to show could not be found out", state.messages
+                ) from error
+            kept = set()
+        if len(kept) < len(names):
+            hidden = [name for name in names if name not in kept]
+            await events.emit("tools_filtered", before=len(names), after=len(kept), hidden=hidden[:_SAMPLE])
+        return self._registry.narrowed(kept)
+
+    # -- one answer -------------------------------------------------------------------
+
+    async def _ask(self, state: RunState, exposed: Catalog, events: Events, on_text: OnText | None) -> ModelAnswer:
+        retries = self._options.fallback_retry_count if self._options.tool_use_mode == "relaxed" else 0
+        tools = exposed.openai_tools()
+        while True:
+            try:
+                return await self._ask_once(state, tools, events, on_text)
+            except ModelError as error:
+                await events.emit("llm_request_error", code=error.code, status=error.status)
+                if retries < 1 or error.status is None or not tools:
+                    error.history = list(state.messages)
+                    raise
+            retries -= 1
+            tools = []
+            await events.emit("llm_request_retry", tools=0)
+
+    async def _ask_once(
+        self, state: RunState, tools: list[dict[str, Any]], events: Events, on_text: OnText | None
+    ) -> ModelAnswer:
+        messages = [{"role": "system", "content": self._system}] if self._system else []
+        messages += state.messages
+        if state.is_nudged:
+            messages.append({"role": "user", "content": self._options.empty_final_text})
+        request = ModelRequest(
+            messages=messages,
+            tools=tools,
+            tool_choice=self._options.tool_choice if tools else None,
+            parallel_tool_calls=self._options.parallel_tool_calls if tools else None,
+        )
+        await events.emit("llm_request_start", messages=len(messages), tools=len(tools))
+        started = time.monotonic()
+        answer = await self._chat.complete(request, on_text=on_text)
+        elapsed_ms = (time.monotonic() - started) * 1000
+        usage = None if answer.usage is None else dict(answer.usage)
+        counted = answer.calls[: self._options.calls_per_turn] if tools else ()
+        ignored = len(answer.calls) - len(counted)
+        state.trace.append(TurnTrace(elapsed_ms, answer.finish_reason, usage, ignored_calls=ignored))
+        await events.emit(
+            "llm_request_end",
+            elapsed_ms=elapsed_ms,
+            finish_reason=answer.finish_reason,
+            tool_calls=len(counted),
+            ignored_calls=ignored,
+            text_bytes=len(answer.text.encode(errors="replace")),
+            usage=usage,
+        )
+        return msgspec.structs.replace(answer, calls=counted)
+
+    # -- the end ----------------------------------------------------------------------
+
+    async def _needs_nudge(self, answer: ModelAnswer, state: RunState, events: Events) -> bool:
+        """Whether to ask once more, because the model fell silent after its calls."""
+        if answer.text.strip() or not state.calls or state.is_nudged or not self._options.fix_empty_final:
+            return False
+        state.is_nudged = True
+        await events.emit("fix_empty_final")
+        return True
+
+    async def _finished(self, answer: ModelAnswer, state: RunState, events: Events) -> RunResult:
+        state.messages.append(assistant_message(answer.text, ()))
+        self._check_outcome(state)
+        await events.emit(
+            "final", turns=state.turns, calls=state.calls, text_bytes=len(answer.text.encode(errors="replace"))
+        )
+        return RunResult(
+            status="finished",
+            run_id=state.run_id,
+            assistant_text=answer.text,
+            history=state.messages,
+            trace=state.trace,
+        )
+
+    def _check_outcome(self, state: RunState) -> None:
+        is_enforced = self._options.tool_use_mode == "enforced"
+        if is_enforced and not state.calls:
+            raise ToolUseError("NO_TOOL_CALLS", "The model answered without calling any tool", state.messages)
+        failing = sorted(name for name, is_ok in state.outcomes.items() if not is_ok)
+        if self._options.tool_failure_policy == "fatal" and failing:
+            raise ToolUseError(
+                "TOOL_ERROR", f"The last calls of these tools failed: {', '.join(failing)}", state.messages
+            )
+        if is_enforced and not state.has_success:
+            raise ToolUseError("TOOL_ERROR", "No tool call went well", state.messages)
+
+
+def _own_sealer(clock: Callable[[], float]) -> Sealer:
+    from hubbub.security.sealed import Sealer as RandomSealer
+
+    return RandomSealer(clock=clock)

@@ -1,0 +1,64 @@
+"""Text that strangers wrote and a model will read: descriptions, titles, error messages.
+
+Takes away what a person who looks at the text would not see (control characters,
+changes of direction, characters without width, tags), and everything beyond a length.
+What the words say is not judged here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+_UNSEEN: Final = re.compile(
+    "["
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, except tab and newline
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"  # soft hyphen, joiners, fillers
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f"  # zero width, line separators, direction
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff"  # fillers, variation selectors, specials
+    "\ud800-\udfff"  # halves of characters, which no encoder takes
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # musical controls, tags, more variation selectors
+    "]"
+)
+_DATA: Final = frozenset(("const", "default", "enum", "examples"))
+"""Members of a schema that hold values rather than words."""
+_WORDS: Final = frozenset(("$comment", "description", "title"))
+_NAMED: Final = frozenset(("$defs", "definitions", "dependentSchemas", "patternProperties", "properties"))
+"""Members that hold schemas by names, and a name may be any of the words above."""
+_MORE: Final = "…"
+
+
+def clean(text: str, limit: int) -> str:
+    """The text as a reader sees it, trimmed, with at most so many characters."""
+    # What is cut off anyway is not searched: the text may be huge.
+    seen = _UNSEEN.sub("", text[: 4 * limit + 64].replace("\r\n", "\n")).strip()
+    if len(seen) > limit or len(text) > 4 * limit + 64:
+        return seen[: limit - 1].rstrip() + _MORE
+    return seen
+
+
+def clean_schema(schema: Any, limit: int) -> Any:
+    """A copy of a JSON Schema for a model: clean words, and no empty `required`, which some providers refuse.
+
+    What decides whether arguments fit is kept as it is.
+    """
+    if isinstance(schema, list | tuple):
+        return [clean_schema(item, limit) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {}
+    for key, value in schema.items():
+        if key == "required" and isinstance(value, list) and not value:
+            continue
+        found[key] = _clean_member(key, value, limit)
+    return found
+
+
+def _clean_member(key: str, value: Any, limit: int) -> Any:
+    if key in _DATA:
+        return value
+    if key in _NAMED and isinstance(value, dict):
+        return {name: clean_schema(item, limit) for name, item in value.items()}
+    if key in _WORDS and isinstance(value, str):
+        return clean(value, limit)
+    return clean_schema(value, limit)

@@ -1,0 +1,48 @@
+"""Checks what goes to a tool and what comes from it against the schemas of its definition.
+
+Schemas of strangers are compiled when first needed, with the bounds of
+`hubbub.protocol.schema_data`; one that cannot be compiled checks nothing, because
+the server that wrote it will check for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hubbub.agent.definition import Definition
+from hubbub.agent.frozen import thaw
+from hubbub.errors import ArgumentsInvalid, DefinitionError
+from hubbub.protocol.schema_data import SchemaValidator
+
+
+class Checks:
+    """The compiled schemas of some tools."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[tuple[str, str], SchemaValidator | None] = {}
+
+    def arguments(self, definition: Definition, arguments: Mapping[str, Any]) -> None:
+        """Raise ArgumentsInvalid, if the arguments do not fit."""
+        validator = self._validator(definition.name, "input", definition.parameters)
+        if validator is not None:
+            validator.validate(dict(arguments))
+
+    def output(self, definition: Definition, structured: Any) -> None:
+        """Raise ArgumentsInvalid, if the structured content is not what was promised."""
+        if definition.output_schema is None:
+            return
+        if structured is None:
+            raise ArgumentsInvalid("there is no structured content")
+        validator = self._validator(definition.name, "output", definition.output_schema)
+        if validator is not None:
+            validator.validate(structured)
+
+    def _validator(self, name: str, side: str, schema: Mapping[str, Any]) -> SchemaValidator | None:
+        key = (name, side)
+        if key not in self._compiled:
+            try:
+                self._compiled[key] = SchemaValidator(thaw(schema))
+            except DefinitionError:
+                self._compiled[key] = None
+        return self._compiled[key]

@@ -1,0 +1,151 @@
+"""What a run of `hubbub agent` shows while it goes on: the model's words on stdout, each call on stderr.
+
+Or, with `--json`, one object a line: the loop's events, `text` for pieces of an answer,
+`call` and `result` around each call, and `answer` at the end.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+import click
+import msgspec
+
+from hubbub.agent.envelope import Envelope
+from hubbub.agent.events import Event
+from hubbub.agent.executor import Executor
+from hubbub.agent.run_state import RunResult
+from hubbub.cli.outcomes import clean
+from hubbub.cli.writing import write_json
+
+_ARGUMENT_CHARACTERS: Final = 160
+_REASON_CHARACTERS: Final = 300
+_KILOBYTE: Final = 1024
+
+
+class Report(Protocol):
+    """Whom a run tells what happens."""
+
+    def text(self, piece: str) -> None:
+        """The model goes on writing."""
+
+    def event(self, event: Event) -> None:
+        """The loop tells of something."""
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> None:
+        """A tool is called."""
+
+    def result(self, name: str, envelope: Envelope, seconds: float) -> None:
+        """It came back."""
+
+    def interrupt(self) -> None:
+        """Something else is about to be written."""
+
+    def finished(self, result: RunResult, *, is_shown: bool) -> None:
+        """The run has an answer; `is_shown` if it was told as text already."""
+
+
+class TextReport:
+    """For people."""
+
+    def __init__(self) -> None:
+        self._is_within_line = False
+
+    def text(self, piece: str) -> None:
+        """Write it at once; in a terminal without what would command it."""
+        if piece:
+            click.echo(clean(piece) if sys.stdout.isatty() else piece, nl=False)
+            self._is_within_line = not piece.endswith("\n")
+
+    def event(self, event: Event) -> None:
+        """Only what the other lines do not tell."""
+        if event.type == "tool_call_blocked":
+            self._line(f"  x {event.details['tool']} was not called ({event.details['code']})", "yellow")
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> None:
+        """`-> forecast {"city":"Lima"}`"""
+        self._line(f"  -> {name} {shortened(arguments)}", "cyan")
+
+    def result(self, name: str, envelope: Envelope, seconds: float) -> None:
+        """`<- forecast 312 bytes, 0.02 s`"""
+        if envelope["ok"]:
+            size = len(msgspec.json.encode(envelope["data"], enc_hook=str))
+            self._line(f"  <- {name} {_size(size)}, {seconds:.2f} s", "green")
+            return
+        reason = "; ".join(f"{each['code']}: {each['message']}" for each in envelope["errors"])
+        said = str(envelope["data"].get("text") or "")
+        told = " ".join(f"{reason} {said}".split())[:_REASON_CHARACTERS]
+        self._line(f"  <- {name} failed after {seconds:.2f} s: {told}", "red")
+
+    def interrupt(self) -> None:
+        """End the line that the model is writing."""
+        if self._is_within_line:
+            click.echo()
+            self._is_within_line = False
+
+    def finished(self, result: RunResult, *, is_shown: bool) -> None:
+        """The whole answer, if it was not shown as it was written."""
+        if not is_shown:
+            self.text(result.assistant_text)
+        self.interrupt()
+
+    def _line(self, text: str, color: str) -> None:
+        self.interrupt()
+        click.secho(clean(text), fg=color, err=True)
+
+
+class JsonReport:
+    """For machines."""
+
+    def text(self, piece: str) -> None:
+        """A piece of an answer."""
+        write_json({"type": "text", "text": piece})
+
+    def event(self, event: Event) -> None:
+        """The loop's own events, as they are."""
+        details = dict(event.details)
+        write_json({"type": event.type, "run_id": event.run_id, "turn": event.turn, "details": details})
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> None:
+        """A call with all its arguments."""
+        write_json({"type": "call", "tool": name, "arguments": dict(arguments)})
+
+    def result(self, name: str, envelope: Envelope, seconds: float) -> None:
+        """The envelope that the model gets."""
+        write_json({"type": "result", "tool": name, "elapsed_s": round(seconds, 3), "result": envelope})
+
+    def interrupt(self) -> None:
+        """Lines do not mix."""
+
+    def finished(self, result: RunResult, *, is_shown: bool) -> None:
+        """The answer as a whole, also if it was told in pieces."""
+        write_json({"type": "answer", "run_id": result.run_id, "text": result.assistant_text})
+
+
+class ShownExecutor:
+    """Runs calls with another executor and shows them."""
+
+    def __init__(self, executor: Executor, report: Report) -> None:
+        self._executor = executor
+        self._report = report
+
+    async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str = "") -> Envelope:
+        """Run one call."""
+        self._report.call(name, arguments)
+        started = time.monotonic()
+        envelope = await self._executor.call(name, arguments, call_id=call_id)
+        self._report.result(name, envelope, time.monotonic() - started)
+        return envelope
+
+
+def shortened(arguments: Mapping[str, Any]) -> str:
+    """Arguments in one line that fits the screen."""
+    text = msgspec.json.encode(dict(arguments)).decode()
+    return text if len(text) <= _ARGUMENT_CHARACTERS else f"{text[: _ARGUMENT_CHARACTERS - 1]}…"
+
+
+def _size(count: int) -> str:
+    return f"{count} bytes" if count < _KILOBYTE else f"{count / _KILOBYTE:.1f} KB"

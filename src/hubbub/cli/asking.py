@@ -1,0 +1,69 @@
+"""A server's question to the person: a form, asked field by field; without a terminal it is declined."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hubbub.cli.key_values import read_value, type_name
+from hubbub.cli.terminal import ask, has_person, note
+from hubbub.client.handlers import ElicitationAnswer, ElicitationRequest
+from hubbub.errors import SettingsError
+
+_TRIES: Final = 5
+_turns = asyncio.Lock()
+"""One question at a time: a terminal has only one line to type on."""
+
+
+async def elicit(request: ElicitationRequest) -> ElicitationAnswer:
+    """Ask the person."""
+    if request.mode != "form":
+        note(f"the server asks to open {request.url} ({request.message}); declined")
+        return ElicitationAnswer("decline")
+    if not has_person():
+        note(f"the server asks: {request.message} (declined: there is no terminal to answer on)")
+        return ElicitationAnswer("decline")
+    async with _turns:
+        return await _fill_in(request)
+
+
+async def _fill_in(request: ElicitationRequest) -> ElicitationAnswer:
+    note(f"\nThe server asks: {request.message}\n(Enter takes what is in brackets, Ctrl+D declines.)")
+    schema = request.requested_schema
+    properties = schema.get("properties")
+    content: dict[str, Any] = {}
+    for name, field in properties.items() if isinstance(properties, Mapping) else ():
+        field = field if isinstance(field, Mapping) else {}
+        is_required = name in (schema.get("required") or ())
+        value = await _ask_field(str(name), field, is_required=is_required)
+        if value is None:
+            return ElicitationAnswer("decline")
+        content |= value
+    if not content and await ask("Agree? [y/N] ") not in ("y", "Y", "yes"):
+        return ElicitationAnswer("decline")
+    return ElicitationAnswer("accept", content)
+
+
+async def _ask_field(name: str, field: Mapping[str, Any], *, is_required: bool) -> dict[str, Any] | None:
+    """The field with its value, nothing if it is left out, None if the person declines."""
+    told = field.get("description") or field.get("title") or ""
+    default = field.get("default")
+    hint = f"{told + ' ' if told else ''}({type_name(field, field)})"
+    shown = f" [{default}]" if default is not None else "" if is_required else " []"
+    for _ in range(_TRIES):
+        typed = await ask(f"  {name}: {hint}{shown} ")
+        if typed is None:
+            note("")
+            return None
+        if not typed:
+            if default is not None:
+                return {name: default}
+            if not is_required:
+                return {}
+            continue
+        try:
+            return {name: read_value(name, typed, field, field)}
+        except SettingsError as error:
+            note(f"  {error.message}")
+    return None

@@ -1,0 +1,252 @@
+"""`key=value` words as the arguments of a tool, read as its schema says.
+
+    days=3 city=Oslo     an integer and a text, if the schema says so
+    tags=a tags=b        a list, like tags='["a","b"]'
+    filter:='{"a":1}'    JSON, whatever the schema says
+
+Pure. Whether the arguments are right as a whole is for the server to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from hubbub.errors import SettingsError
+from hubbub.settings import nearest
+
+_WORDS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_KINDS: Final = {
+    "array": "a list, as JSON",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "null": "null",
+    "number": "a number",
+    "object": "an object, as JSON",
+}
+_DEEPEST: Final = 16
+"""How far references in a schema are followed."""
+_BRANCHES: Final = 64
+"""How many alternatives are looked into."""
+_SHOWN_DEPTH: Final = 3
+_UNREAD: Final = object()
+
+
+def read_arguments(words: Sequence[str], schema: Any) -> dict[str, Any]:
+    """The arguments that the words say.
+
+    Raises:
+        SettingsError: a word is no `key=value`, or does not fit its type.
+    """
+    schema = schema if isinstance(schema, Mapping) else {}
+    known = _properties(schema, schema)
+    arguments: dict[str, Any] = {}
+    lists: set[str] = set()
+    for word in words:
+        key, value, is_json = _split(word, known)
+        if key not in known and schema.get("additionalProperties") is False:
+            raise SettingsError(f"there is no argument {key!r}{nearest(key, known)}")
+        property_schema = known.get(key)
+        is_list = not is_json and "array" in _types(property_schema, schema) and not value.lstrip().startswith("[")
+        if key in arguments and not (is_list and key in lists):
+            raise SettingsError(f"{key} is given twice")
+        if is_json:
+            arguments[key] = _as_json(key, value)
+        elif is_list and "string" not in _types(property_schema, schema):
+            lists.add(key)
+            item = _items(property_schema, schema)
+            arguments.setdefault(key, []).append(read_value(key, value, item, schema))
+        else:
+            arguments[key] = read_value(key, value, property_schema, schema)
+    return arguments
+
+
+def read_object(text: str | bytes, origin: str) -> dict[str, Any]:
+    """A JSON object with all arguments.
+
+    Raises: SettingsError.
+    """
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise SettingsError(f"{origin} is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise SettingsError(f"""{origin} must be a JSON object, as '{{"key": "value"}}'""")
+    return found
+
+
+def describe(schema: Any) -> str:
+    """The arguments that a schema takes, in one line: `city: string, days?: integer`."""
+    if not isinstance(schema, Mapping):
+        return ""
+    required = schema.get("required")
+    required = required if isinstance(required, list) else []
+    return ", ".join(
+        f"{name}{'' if name in required else '?'}: {type_name(property_schema, schema)}"
+        for name, property_schema in _properties(schema, schema).items()
+    )
+
+
+def type_name(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
+    """The type of a value, for people."""
+    found = _resolve(schema, root)
+    choices = found.get("enum")
+    if depth > _SHOWN_DEPTH:
+        return "any"
+    if isinstance(choices, list) and choices:
+        return "|".join(str(choice) for choice in choices)
+    types = [
+        f"{type_name(found['items'], root, depth + 1)}[]" if each == "array" and "items" in found else each
+        for each in _types(schema, root)
+    ]
+    return "|".join(types) or "any"
+
+
+def parameters(schema: Any) -> list[tuple[str, str, bool, str]]:
+    """Name, type, whether it is required, and description of each argument."""
+    if not isinstance(schema, Mapping):
+        return []
+    required = schema.get("required")
+    found = []
+    for name, property_schema in _properties(schema, schema).items():
+        told = _resolve(property_schema, schema).get("description")
+        is_required = isinstance(required, list) and name in required
+        found.append((name, type_name(property_schema, schema), is_required, told if isinstance(told, str) else ""))
+    return found
+
+
+def _split(word: str, known: Mapping[str, Any]) -> tuple[str, str, bool]:
+    key, equals, value = word.partition("=")
+    if not equals or not key:
+        keys = f" (arguments: {', '.join(known)})" if known else ""
+        raise SettingsError(f"{word!r} must look like key=value{keys}")
+    is_json = key.endswith(":") and key not in known
+    return (key[:-1], value, True) if is_json else (key, value, False)
+
+
+def read_value(key: str, text: str, schema: Any, root: Mapping[str, Any]) -> Any:
+    """What was typed for one argument; references in its schema lead into `root`.
+
+    Raises: SettingsError.
+    """
+    types = _types(schema, root)
+    if not types:
+        return _loosely(text)
+    for kind in types:
+        value = _as_kind(text, kind)
+        if value is not _UNREAD:
+            return value
+    if "string" in types:
+        return text
+    raise SettingsError(f"{key} must be {' or '.join(_KINDS.get(kind, kind) for kind in types)}, not {text[:80]!r}")
+
+
+def _as_kind(text: str, kind: str) -> Any:
+    if kind == "string" or kind not in _KINDS:
+        return _UNREAD
+    if kind == "boolean":
+        return _WORDS.get(text.strip().lower(), _UNREAD)
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return _UNREAD
+    fits = {
+        "array": isinstance(value, list),
+        "integer": isinstance(value, int) and not isinstance(value, bool),
+        "null": value is None,
+        "number": isinstance(value, int | float) and not isinstance(value, bool),
+        "object": isinstance(value, dict),
+    }
+    return value if fits[kind] else _UNREAD
+
+
+def _loosely(text: str) -> Any:
+    """Without a schema: JSON if it is, else text."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return text
+
+
+def _as_json(key: str, text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise SettingsError(f"{key} is not JSON: {error}") from None
+
+
+# -- schemas, as far as needed; servers write what they like -----------------------
+
+
+def _properties(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
+    found = _resolve(schema, root).get("properties")
+    return dict(found) if isinstance(found, Mapping) else {}
+
+
+def _items(schema: Any, root: Mapping[str, Any]) -> Any:
+    found = _resolve(schema, root)
+    if "items" in found:
+        return found["items"]
+    for branch in _branches(found):
+        if "items" in (resolved := _resolve(branch, root)):
+            return resolved["items"]
+    return {}
+
+
+def _types(schema: Any, root: Mapping[str, Any], seen: set[int] | None = None) -> list[str]:
+    """The JSON types that a value may have; none if the schema does not say, or only refers to itself."""
+    found = _resolve(schema, root)
+    named = found.get("type")
+    listed = [named] if isinstance(named, str) else named if isinstance(named, list) else []
+    types = [each for each in listed if isinstance(each, str)]
+    seen = set() if seen is None else seen  # Each schema is looked at once, however many refer to it.
+    if not types and id(found) not in seen and len(seen) < _BRANCHES:
+        seen.add(id(found))
+        for branch in _branches(found):
+            types += _types(branch, root, seen)
+    if not types:
+        choices = found["enum"] if isinstance(found.get("enum"), list) else [found["const"]] if "const" in found else []
+        types = [_type_of(choice) for choice in choices]
+    return list(dict.fromkeys(types))
+
+
+def _branches(schema: Mapping[str, Any]) -> list[Any]:
+    return [branch for key in ("anyOf", "oneOf") if isinstance(schema.get(key), list) for branch in schema[key]]
+
+
+def _type_of(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+    return "object"
+
+
+def _resolve(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema that a local reference leads to."""
+    for _ in range(_DEEPEST):
+        if not isinstance(schema, Mapping):
+            return {}
+        reference = schema.get("$ref")
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            return schema
+        schema = _at(root, reference)
+    return {}
+
+
+def _at(root: Any, reference: str) -> Any:
+    for step in filter(None, reference.lstrip("#").split("/")):
+        name = step.replace("~1", "/").replace("~0", "~")
+        root = root.get(name) if isinstance(root, Mapping) else None
+    return root

@@ -1,0 +1,85 @@
+"""`hubbub prompts`: the prompts of a server, or one of them filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import click
+
+from hubbub.cli.contents import block_lines
+from hubbub.cli.conversation import converse
+from hubbub.cli.listing import raw_list
+from hubbub.cli.options import Options, ServerCommand, server_options
+from hubbub.cli.writing import first_line, write_json, write_lines
+from hubbub.client.client import Client
+from hubbub.client.results import PromptResult
+from hubbub.errors import SettingsError
+from hubbub.protocol.wire import PromptEntry
+
+_HELP = """List the prompts of a server, or fill one in.
+
+\b
+hubbub prompts weather.py
+hubbub prompts weather.py pack_for city=Bergen
+
+Exits with 2 for wrong usage, 3 if the server cannot be reached, 4 if it answers with an error.
+"""
+
+
+@click.command(cls=ServerCommand, help=_HELP, short_help="List or fill in prompts.", options_metavar="[OPTION]…")
+@click.argument("words", nargs=-1, metavar="TARGET [NAME [KEY=VALUE…]]")
+@click.option("--save-to", "folder", metavar="FOLDER", default=".", help="Where what is not text is saved.")
+@server_options
+def command(options: Options, words: tuple[str, ...], folder: str) -> int:
+    """Write a table, or the messages of one prompt."""
+    config, rest = options.server(words)
+    arguments = _arguments(rest[1:])
+
+    async def talk(client: Client) -> int:
+        if rest:
+            result = await client.get_prompt(rest[0], arguments)
+            write_json(result.raw) if options.as_json else write_lines(_lines(result, rest[0], folder))
+        elif options.as_json:
+            write_json(await raw_list(client.list_prompts, "prompts"))
+        else:
+            _show_all(await client.prompts())
+        return 0
+
+    return converse(config, talk, verbosity=options.verbosity)
+
+
+def _arguments(words: Sequence[str]) -> dict[str, str] | None:
+    """Arguments of prompts are always text; none at all is different from none given."""
+    found: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise SettingsError(f"{word!r} must look like key=value")
+        if key in found:
+            raise SettingsError(f"{key} is given twice")
+        found[key] = value
+    return found or None
+
+
+def _lines(result: PromptResult, name: str, folder: str) -> Iterator[str]:
+    for message in result.messages:
+        said = "\n".join(block_lines([message.content], name, folder))
+        yield f"{message.role}: {said}"
+
+
+def _show_all(prompts: Sequence[PromptEntry]) -> None:
+    if not prompts:
+        write_lines(["The server has no prompts."])
+        return
+    from hubbub.cli.screen import show_table
+
+    show_table(("PROMPT", "ARGUMENTS", "WHAT IT IS"), [(each.name, _taken(each), _told(each)) for each in prompts])
+
+
+def _taken(prompt: PromptEntry) -> str:
+    arguments = prompt.arguments if isinstance(prompt.arguments, list) else []
+    return ", ".join(each.name if each.required is True else f"{each.name}?" for each in arguments)
+
+
+def _told(prompt: PromptEntry) -> str:
+    return first_line(prompt.description) or first_line(prompt.title)

@@ -1,0 +1,51 @@
+"""Puts what cannot be shown in a terminal into files: named after what it is, never over another."""
+
+from __future__ import annotations
+
+import mimetypes
+import re
+from pathlib import Path
+from typing import Final
+
+from hubbub import bounds
+from hubbub.errors import SettingsError
+
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_UNKNOWN: Final = ".bin"
+_EXTENSIONS: Final = {"audio/wav": ".wav", "audio/x-wav": ".wav", "image/webp": ".webp", "audio/ogg": ".ogg"}
+"""Those that not every system's tables have."""
+
+
+def save(data: bytes, *, stem: str, mime_type: str, folder: str | Path = ".") -> Path:
+    """Write a new file; return its name.
+
+    Raises:
+        SettingsError: the folder cannot be written to.
+    """
+    name, extension = _safe(stem), _extension(mime_type)
+    for number in range(1, bounds.SAVED_FILES + 1):
+        path = Path(folder) / f"{name}{'' if number == 1 else f'-{number}'}{extension}"
+        try:
+            # Exclusively: neither a file that is there nor one that a link leads to.
+            with path.open("xb") as file:
+                file.write(data)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise SettingsError(f"{path} cannot be written: {error.strerror}; see --save-to") from error
+        return path
+    raise SettingsError(f"{Path(folder) / name}{extension} and {bounds.SAVED_FILES - 1} more are there; see --save-to")
+
+
+def stem_of(uri: str) -> str:
+    """What a file with a resource's contents may be called."""
+    return Path(uri.partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2]).stem
+
+
+def _safe(stem: str) -> str:
+    return _UNSAFE.sub("_", stem).lstrip(".-_")[: bounds.SAVED_NAME_CHARACTERS].rstrip(".") or "result"
+
+
+def _extension(mime_type: str) -> str:
+    bare = mime_type.partition(";")[0].strip().lower()
+    return _EXTENSIONS.get(bare) or mimetypes.guess_extension(bare) or _UNKNOWN

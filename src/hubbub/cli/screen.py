@@ -1,0 +1,98 @@
+"""Tables and progress bars. The only module that imports rich, which costs too much to load for nothing.
+
+Everything shown may come from a server, so it is text and never rich's markup, and
+cannot command the terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hubbub.cli.outcomes import clean
+
+if TYPE_CHECKING:
+    from hubbub.protocol.wire import ProgressParams
+
+_WIDTH_OF_PIPES: Final = 120
+
+
+def show_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Write a table to stdout; the first column is never cut, so that names can be copied."""
+    console = _console(sys.stdout)
+    table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
+    for number, title in enumerate(head):
+        table.add_column(Text(title), no_wrap=number == 0, overflow="fold" if number == 0 else "ellipsis")
+    for row in rows:
+        table.add_row(*(Text(clean(cell)) for cell in row))
+    console.print(table)
+
+
+class ProgressBar:
+    """The progress of one call, on stderr, from its first message to its end. Quiet where nobody looks."""
+
+    def __init__(self, title: str) -> None:
+        self._title = clean(title)
+        self._bar: Any = None
+        self._task: Any = None
+        self._is_away = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Keep it off the screen for as long as a person types there; the next message brings it back."""
+        self._is_away = True
+        self._stop()
+        try:
+            yield
+        finally:
+            self._is_away = False
+
+    def _stop(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def update(self, progress: ProgressParams) -> None:
+        """Show what a server says of its progress."""
+        if self._is_away or not sys.stderr.isatty():
+            return
+        if self._bar is None:
+            self._start()
+        total = progress.total if isinstance(progress.total, int | float) else None
+        told = clean(progress.message) if isinstance(progress.message, str) else ""
+        self._bar.update(self._task, completed=progress.progress, total=total, told=Text(told))
+
+    def _start(self) -> None:
+        from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+
+        class Told(ProgressColumn):
+            """The server's own words; not a TextColumn, which would read markup in them."""
+
+            def render(self, task: Any) -> Text:
+                told: Text = task.fields["told"]
+                return told
+
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), Told())
+        self._bar = Progress(*columns, console=_console(sys.stderr), transient=True)
+        self._task = self._bar.add_task(self._title, total=None, told=Text(""))
+        self._bar.start()
+
+
+def _console(stream: Any) -> Console:
+    width = None if stream.isatty() else _WIDTH_OF_PIPES
+    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)

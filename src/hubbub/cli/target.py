@@ -1,0 +1,152 @@
+"""What `TARGET` names, as the config of a server that can be reached.
+
+    https://example.com/mcp     an address
+    -- npx some-server          a command, whatever follows `--`
+    file.py, module:server      a program of ours, served by a child process
+    NAME                        of `--mcp-json`, of `[servers.NAME]` in hubbub.toml, or of a pack
+
+Connects to nothing. Called by every command that talks to servers.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from hubbub import bounds
+from hubbub.client.config import ServerConfig
+from hubbub.client.mcp_json import parse_mcp_json, read_mcp_json
+from hubbub.errors import SettingsError
+from hubbub.settings import Secret, Sources, gather, nearest, read_settings
+from hubbub.settings.servers import ServerSettings
+from hubbub.settings.sources import SERVERS
+
+_ADDRESS: Final = re.compile(r"(https?|wss?)://", re.IGNORECASE)
+_PROGRAM: Final = re.compile(r".+\.py(:[^\W\d]\w*)?|[^\W\d][\w.]*:[^\W\d]\w*")
+_HOST_AND_PORT: Final = re.compile(r"[\w.-]+:\d+(/|$)|localhost(/|$)")
+_UNNAMED: Final = "server"
+
+
+class Where(msgspec.Struct, frozen=True, kw_only=True):
+    """What the options say of a server, besides its target."""
+
+    config: str | None = None
+    mcp_json: str | None = None
+    headers: Mapping[str, Secret] = {}
+    variables: Mapping[str, Secret] = {}
+    timeout_s: float | None = None
+    protocol_version: str | None = None
+    allow_private_network: bool = False
+
+
+def config_of(target: str | Sequence[str], where: Where) -> ServerConfig:
+    """The server that a target names; a sequence is a command with its arguments.
+
+    Raises:
+        SettingsError: there is no such server, or the options do not fit it.
+    """
+    found = _find(target, where)
+    changes: dict[str, Any] = {}
+    if where.headers:
+        kept = {name.lower() for name in where.headers}
+        changes["headers"] = {k: v for k, v in found.headers.items() if k.lower() not in kept} | dict(where.headers)
+    if where.variables:
+        changes["env"] = {**found.env, **where.variables}
+    if where.protocol_version is not None:
+        changes["protocol_version"] = where.protocol_version
+    if where.allow_private_network:
+        changes["allow_private_network"] = True
+    if where.timeout_s is not None:
+        changes["timeout_s"] = where.timeout_s
+    return replace(found, **changes)
+
+
+def _find(target: str | Sequence[str], where: Where) -> ServerConfig:
+    if not isinstance(target, str):
+        return _of_command(target)
+    if _ADDRESS.match(target):
+        transport = "websocket" if target.lower().startswith("ws") else "streamable_http"
+        return ServerConfig(id=_UNNAMED, transport=transport, url=target, timeout_s=bounds.COMMAND_S)
+    if _PROGRAM.fullmatch(target):
+        return _of_program(target, where)
+    return _named(target, where)
+
+
+def _of_command(command: Sequence[str]) -> ServerConfig:
+    program, *arguments = command
+    return ServerConfig(id=_UNNAMED, command=program, args=arguments, timeout_s=bounds.COMMAND_S)
+
+
+def _of_program(target: str, where: Where) -> ServerConfig:
+    place = target if target.endswith(".py") else target.rpartition(":")[0]
+    if place.endswith(".py") and not Path(place).is_file():
+        raise SettingsError(f"there is no file {place!r} here ({Path.cwd()})")
+    return _served([target], where, id=re.sub(r"\W+", "_", Path(place).stem))
+
+
+def _served(what: Sequence[str], where: Where, *, id: str) -> ServerConfig:
+    """A child of ours. It is as if the user had typed `hubbub serve`, so it gets their whole environment."""
+    if where.config is not None:
+        what = [*what, "--config", where.config]
+    arguments = ["-m", "hubbub", "serve", *what, "--transport", "stdio"]
+    return ServerConfig(id=id, command=sys.executable, args=arguments, env=os.environ, timeout_s=bounds.COMMAND_S)
+
+
+def _named(name: str, where: Where) -> ServerConfig:
+    known: list[str] = []
+    if where.mcp_json is not None:
+        listed = {config.id: config for config in read_mcp_json(where.mcp_json)}
+        if name in listed:
+            return replace(listed[name], timeout_s=bounds.COMMAND_S)
+        known += listed
+    sources = gather({} if where.config is None else {"--config": where.config})
+    sections = sources.file.table((SERVERS,)) if sources.file is not None else {}
+    if name in sections:
+        return _of_section(name, sources)
+    from hubbub.assembly.entries import find_packs
+
+    packs = find_packs()
+    if name in packs:
+        packs[name].runnable()
+        return _served(["--pack", name], where, id=name)
+    raise _unknown(name, [*known, *sections, *packs])
+
+
+def _of_section(name: str, sources: Sources) -> ServerConfig:
+    """A section of `hubbub.toml`, with its variables filled in as in the ecosystem's files."""
+    settings = read_settings(ServerSettings, sources, (SERVERS, name))
+    entry: dict[str, Any] = {
+        "type": settings.transport,
+        "url": settings.url,
+        "headers": {key: value.reveal() for key, value in settings.headers.items()},
+        "command": settings.command,
+        "args": settings.args,
+        "env": {key: value.reveal() for key, value in settings.env.items()},
+        "cwd": settings.cwd,
+    }
+    written = {key: value for key, value in entry.items() if value}
+    (found,) = parse_mcp_json(msgspec.json.encode({"mcpServers": {name: written}}))
+    return replace(
+        found,
+        timeout_s=settings.timeout_s,
+        protocol_version=settings.protocol_version,
+        allow_private_network=settings.allow_private_network,
+    )
+
+
+def _unknown(name: str, known: Sequence[str]) -> SettingsError:
+    if _HOST_AND_PORT.match(name):
+        return SettingsError(f"{name!r} is no server; an address begins with http:// or https://, as http://{name}")
+    if Path(name).exists() or " " in name:
+        return SettingsError(f"{name!r} is no server; to start a program, write it after `--`, as -- {name}")
+    return SettingsError(
+        f"there is no server {name!r} in hubbub.toml, --mcp-json or the packs{nearest(name, known)}; "
+        "or give an address (https://…), file.py, or a command after `--`"
+    )

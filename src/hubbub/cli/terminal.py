@@ -1,0 +1,63 @@
+"""The person at the terminal: whether there is one, and what they type.
+
+Questions go to stderr and answers come from stdin, so that stdout stays what the command
+writes. Reading must not hold up the event loop or the end of the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+
+from hubbub import bounds
+from hubbub.cli.outcomes import clean
+
+
+def has_person() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def note(text: str) -> None:
+    """Write lines for the person to stderr; what a server says cannot command the terminal."""
+    sys.stderr.write(f"{clean(text)}\n")
+    sys.stderr.flush()
+
+
+async def ask(question: str) -> str | None:
+    """What the person types; None if the input has ended."""
+    sys.stderr.write(clean(question))
+    sys.stderr.flush()
+    loop = asyncio.get_running_loop()
+    typed: asyncio.Future[str | None] = loop.create_future()
+
+    def settle(line: str | None) -> None:
+        if not typed.done():
+            typed.set_result(line)
+
+    def read() -> None:
+        line = _read_line(sys.stdin.fileno())
+        try:
+            loop.call_soon_threadsafe(settle, line)
+        except RuntimeError:
+            return  # The loop is gone: nobody waits for the answer any more.
+
+    # A daemon, because a read cannot be withdrawn and must not keep the process from ending; and without
+    # Python's buffer, whose lock such a thread would hold at the end.
+    threading.Thread(target=read, daemon=True).start()
+    return await typed
+
+
+def _read_line(descriptor: int) -> str | None:
+    line = b""
+    while not line.endswith(b"\n") and len(line) < bounds.TYPED_LINE_BYTES:
+        try:
+            chunk = os.read(descriptor, bounds.TYPED_LINE_BYTES)
+        except OSError:
+            chunk = b""
+        if not chunk:
+            break
+        line += chunk
+    return line.decode(errors="replace").rstrip("\r\n") if line else None

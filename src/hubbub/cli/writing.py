@@ -1,0 +1,32 @@
+"""What commands write to stdout: JSON for machines, text for people."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import click
+import msgspec
+
+from hubbub.cli.outcomes import clean
+
+
+def write_json(value: Any) -> None:
+    """One line of JSON; a `Raw` is written as the server wrote it, line breaks taken out."""
+    encoded = msgspec.json.encode(value)
+    if b"\n" in encoded or b"\r" in encoded:
+        encoded = msgspec.json.format(encoded, indent=-1)
+    click.echo(encoded)
+
+
+def write_lines(lines: Iterable[str], *, err: bool = False) -> None:
+    """Text as it is; in a terminal without what would command it."""
+    stream = sys.stderr if err else sys.stdout
+    for line in lines:
+        click.echo(clean(line) if stream.isatty() else line, err=err)
+
+
+def first_line(text: Any) -> str:
+    """The first line of a description, if there is one."""
+    return text.strip().partition("\n")[0] if isinstance(text, str) else ""

@@ -1,0 +1,142 @@
+"""What a client answers when a server asks: forms, samples of a model, roots.
+
+A handler that is there declares its capability; without one the server is told that
+there is no such method. The same handlers serve the questions that legacy servers send
+and those that modern servers answer with.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from hubbub.errors import InvalidParams, MethodNotFound
+
+ELICITATION = "elicitation/create"
+SAMPLING = "sampling/createMessage"
+ROOTS = "roots/list"
+
+
+class ElicitationRequest(msgspec.Struct, rename="camel"):
+    """A form to fill in, or an address to visit."""
+
+    message: str = ""
+    mode: str = "form"
+    requested_schema: dict[str, Any] = {}
+    url: str = ""
+    elicitation_id: str | UnsetType = UNSET
+
+
+class ElicitationAnswer(msgspec.Struct):
+    """`action` is accept, decline or cancel; only what is accepted has content."""
+
+    action: str
+    content: dict[str, Any] | UnsetType = UNSET
+
+
+class SamplingRequest(msgspec.Struct, rename="camel"):
+    """What a server wants a model to answer."""
+
+    messages: list[dict[str, Any]] = []
+    max_tokens: int = 0
+    system_prompt: str | UnsetType = UNSET
+    temperature: float | UnsetType = UNSET
+    stop_sequences: list[str] = []
+    model_preferences: dict[str, Any] = {}
+    include_context: str | UnsetType = UNSET
+    tools: list[dict[str, Any]] | UnsetType = UNSET
+    tool_choice: dict[str, Any] | UnsetType = UNSET
+    metadata: Any = UNSET
+
+
+class SamplingAnswer(msgspec.Struct, rename="camel"):
+    """What the model answered."""
+
+    content: Any
+    model: str
+    role: str = "assistant"
+    stop_reason: str | UnsetType = "endTurn"
+
+
+class Root(msgspec.Struct):
+    """A folder that a server may work in."""
+
+    uri: str
+    name: str | UnsetType = UNSET
+
+
+Elicit: TypeAlias = Callable[
+    [ElicitationRequest], ElicitationAnswer | Mapping[str, Any] | Awaitable[ElicitationAnswer | Mapping[str, Any]]
+]
+Sample: TypeAlias = Callable[
+    [SamplingRequest], SamplingAnswer | Mapping[str, Any] | Awaitable[SamplingAnswer | Mapping[str, Any]]
+]
+Roots: TypeAlias = Sequence[Root | str] | Callable[[], Sequence[Root | str] | Awaitable[Sequence[Root | str]]]
+
+
+def accept_defaults(request: ElicitationRequest) -> ElicitationAnswer:
+    """Fill in a form with the defaults of its schema; anything else is declined. Give it as `elicitation`."""
+    if request.mode != "form":
+        return ElicitationAnswer("decline")
+    properties = request.requested_schema.get("properties", {})
+    content = {
+        name: field["default"] for name, field in properties.items() if isinstance(field, dict) and "default" in field
+    }
+    required = request.requested_schema.get("required", [])
+    if any(name not in content for name in required):
+        return ElicitationAnswer("decline")
+    return ElicitationAnswer("accept", content)
+
+
+class Handlers:
+    """Who answers what."""
+
+    def __init__(
+        self, *, elicitation: Elicit | None = None, sampling: Sample | None = None, roots: Roots | None = None
+    ) -> None:
+        self._elicitation = elicitation
+        self._sampling = sampling
+        self._roots = roots
+
+    def capabilities(self) -> dict[str, Any]:
+        """What the handlers that are there declare."""
+        declared: dict[str, Any] = {}
+        if self._elicitation is not None:
+            declared["elicitation"] = {"form": {}}
+        if self._sampling is not None:
+            declared["sampling"] = {}
+        if self._roots is not None:
+            declared["roots"] = {}
+        return declared
+
+    async def answer(self, method: str, params: Raw) -> Any:
+        """The result for a server's question.
+
+        Raises:
+            MethodNotFound: nobody here answers that.
+            InvalidParams: the question makes no sense.
+        """
+        if method == ELICITATION and self._elicitation is not None:
+            return await _settled(self._elicitation(_read(params, ElicitationRequest)))
+        if method == SAMPLING and self._sampling is not None:
+            return await _settled(self._sampling(_read(params, SamplingRequest)))
+        if method == ROOTS and self._roots is not None:
+            roots = self._roots() if callable(self._roots) else self._roots
+            found = await _settled(roots)
+            return {"roots": [Root(root) if isinstance(root, str) else root for root in found]}
+        raise MethodNotFound(method)
+
+
+def _read(params: Raw, kind: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(params, type=kind)
+    except msgspec.DecodeError as error:
+        raise InvalidParams(f"The question makes no sense: {error}") from None
+
+
+async def _settled(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value

@@ -1,0 +1,135 @@
+"""Servers as the ecosystem writes them down: `mcpServers` of most clients, `servers` of VS Code.
+
+    {"mcpServers": {"files": {"command": "npx", "args": ["-y", "server-files"], "env": {"KEY": "${KEY}"}},
+                    "remote": {"type": "http", "url": "https://example.com/mcp"}}}
+
+`${NAME}`, `${NAME:-instead}` and `${env:NAME}` are taken from the environment. What other
+clients keep there besides (approvals, icons) is none of our business and ignored.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from hubbub.client.config import ServerConfig
+from hubbub.errors import SettingsError
+
+_VARIABLE: Final = re.compile(r"\$\{([^{}]*)\}")
+_NAME: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
+_TYPES: Final = {
+    "stdio": "stdio",
+    "local": "stdio",
+    "http": "streamable_http",
+    "streamable-http": "streamable_http",
+    "streamable_http": "streamable_http",
+    "streamableHttp": "streamable_http",
+    "remote": "streamable_http",
+    "sse": "sse",
+    "ws": "websocket",
+    "websocket": "websocket",
+}
+_URLS: Final = ("url", "serverUrl", "httpUrl")
+
+
+def read_mcp_json(path: str | Path, environ: Mapping[str, str] | None = None) -> list[ServerConfig]:
+    """The servers of a file, in its order; disabled ones are left out.
+
+    Raises:
+        SettingsError: it cannot be read; the message names the file, the server and the key.
+    """
+    try:
+        text = Path(path).read_bytes()
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        return parse_mcp_json(text, environ)
+    except SettingsError as error:
+        raise SettingsError(f"{path}: {error.message}") from None
+
+
+def parse_mcp_json(text: str | bytes, environ: Mapping[str, str] | None = None) -> list[ServerConfig]:
+    """The servers of such a text.
+
+    Raises: SettingsError.
+    """
+    try:
+        tree = msgspec.json.decode(text)
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(f"this is not JSON: {error}") from None
+    servers = _servers(tree)
+    variables = os.environ if environ is None else environ
+    return [
+        _config(name, entry, variables)
+        for name, entry in servers.items()
+        if not (isinstance(entry, dict) and (entry.get("disabled") is True or entry.get("enabled") is False))
+    ]
+
+
+def _servers(tree: Any) -> dict[str, Any]:
+    if isinstance(tree, dict):
+        nested = tree.get("mcp")
+        in_settings = nested.get("servers") if isinstance(nested, dict) else None
+        for found in (tree.get("mcpServers"), tree.get("servers"), in_settings):
+            if isinstance(found, dict):
+                return found
+    raise SettingsError('there is no object "mcpServers" (or "servers") with the servers by name')
+
+
+def _config(name: str, entry: Any, variables: Mapping[str, str]) -> ServerConfig:
+    if not isinstance(entry, dict):
+        raise SettingsError(f"server {name!r}: must be an object")
+    url_key = next((key for key in _URLS if entry.get(key)), None)
+    fields: dict[str, Any] = {"id": name, "transport": _transport(name, entry, url_key)}
+    if url_key is not None:
+        fields["url"] = _filled(entry[url_key], name, url_key, variables)
+        fields["headers"] = _filled(entry.get("headers") or {}, name, "headers", variables)
+    else:
+        command = entry.get("command")
+        command, *rest = command if isinstance(command, list) and command else [command]
+        fields["command"] = _filled(command, name, "command", variables)
+        fields["args"] = _filled([*rest, *(entry.get("args") or [])], name, "args", variables)
+        fields["env"] = _filled(entry.get("env") or {}, name, "env", variables)
+        fields["chdir"] = _filled(entry.get("cwd"), name, "cwd", variables)
+    try:
+        return ServerConfig.coerce(fields)
+    except SettingsError as error:
+        raise SettingsError(f"server {name!r}: {error.message}") from None
+
+
+def _transport(name: str, entry: dict[str, Any], url_key: str | None) -> str:
+    written = entry.get("type", entry.get("transport"))
+    if written is None:
+        if url_key is None:
+            return "stdio"
+        return "websocket" if str(entry[url_key]).startswith(("ws:", "wss:")) else "streamable_http"
+    transport = _TYPES.get(str(written))
+    if transport is None:
+        raise SettingsError(f"server {name!r}: the type {written!r} is not known; known: {', '.join(_TYPES)}")
+    return transport
+
+
+def _filled(value: Any, name: str, key: str, variables: Mapping[str, str]) -> Any:
+    """The value with its variables in place, however deep they stand."""
+    if isinstance(value, dict):
+        return {inner: _filled(item, name, f"{key}.{inner}", variables) for inner, item in value.items()}
+    if isinstance(value, list):
+        return [_filled(item, name, key, variables) for item in value]
+    if not isinstance(value, str):
+        return value
+
+    def fill(found: re.Match[str]) -> str:
+        variable = _NAME.fullmatch(found[1])
+        if variable is None:
+            raise SettingsError(f"server {name!r}: {key} has {found[0]}, which only other clients can fill in")
+        text = variables.get(variable[1]) or variable[2]
+        if text is None and variable[1] not in variables:
+            raise SettingsError(f"server {name!r}: {key} needs the variable {variable[1]}, which is not set")
+        return text or ""
+
+    return _VARIABLE.sub(fill, value)

@@ -1,0 +1,168 @@
+"""What servers answer, decoded: the structs of `protocol.wire`, each with the raw JSON it was made from.
+
+Servers are not always exact. An answer that fits its struct is decoded in one pass; one
+that does not is read piece by piece, and only the pieces that make no sense are left
+out (entries of lists) or kept as they came (blocks of content).
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from hubbub.errors import TransportError
+from hubbub.protocol import wire
+from hubbub.protocol.content import Content
+
+logger = logging.getLogger("hubbub.client")
+
+
+class Received(msgspec.Struct, dict=True):
+    """A result with the JSON it came as."""
+
+    @property
+    def raw(self) -> Raw:
+        """The result as the server wrote it."""
+        raw: Raw = self.__dict__["raw"]
+        return raw
+
+
+class Block(msgspec.Struct, frozen=True):
+    """Content of a type that we do not know, or that is not written as its type wants."""
+
+    type: str
+    fields: dict[str, Any]
+    """Everything it holds, its type too."""
+
+
+class ToolResult(wire.ToolReply, Received):
+    """What `tools/call` gave. `content` may hold a `Block` beside the usual kinds."""
+
+
+class ToolsPage(wire.ToolsReply, Received):
+    """One page of `tools/list`."""
+
+
+class ResourcesPage(wire.ResourcesReply, Received):
+    """One page of `resources/list`."""
+
+
+class TemplatesPage(wire.TemplatesReply, Received):
+    """One page of `resources/templates/list`."""
+
+
+class PromptsPage(wire.PromptsReply, Received):
+    """One page of `prompts/list`."""
+
+
+class ResourceResult(wire.ReadReply, Received):
+    """What `resources/read` gave."""
+
+
+class PromptResult(wire.PromptReply, Received):
+    """What `prompts/get` gave. The content of a message may be a `Block`."""
+
+
+class CompletionResult(wire.CompleteReply, Received):
+    """What `completion/complete` gave."""
+
+
+class ServerInfo(msgspec.Struct, rename="camel"):
+    """Who the server says it is."""
+
+    name: str = ""
+    version: str = ""
+    title: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    website_url: str | UnsetType = UNSET
+
+
+R = TypeVar("R", bound=Received)
+_LISTS: dict[type[Received], tuple[str, str, type[Any]]] = {
+    ToolsPage: ("tools", "tools", wire.ToolEntry),
+    ResourcesPage: ("resources", "resources", wire.ResourceEntry),
+    TemplatesPage: ("resourceTemplates", "resource_templates", wire.TemplateEntry),
+    PromptsPage: ("prompts", "prompts", wire.PromptEntry),
+    ToolResult: ("content", "content", Any),
+    PromptResult: ("messages", "messages", Any),
+}
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+def decode_result(raw: Raw, kind: type[R]) -> R:
+    """Decode a result, leniently where that helps.
+
+    Raises:
+        TransportError: `INVALID_RESPONSE`, if it is nothing of this kind at all.
+    """
+    try:
+        result: R = _decoder(kind).decode(raw)
+    except (msgspec.DecodeError, RecursionError) as error:
+        result = _piece_by_piece(raw, kind, error)
+    result.__dict__["raw"] = raw
+    return result
+
+
+def _piece_by_piece(raw: Raw, kind: type[R], cause: Exception) -> R:
+    list_of = _LISTS.get(kind)
+    try:
+        parts = _decoder(dict[str, Raw]).decode(raw)
+        if list_of is None:
+            raise _invalid(kind, cause)
+        member, attribute, entry = list_of
+        items = _decoder(list[Raw]).decode(parts.pop(member, Raw(b"[]")))
+        result: R = _decoder(kind).decode(msgspec.json.encode({**_fitting(parts, kind), member: []}))
+    except (msgspec.DecodeError, RecursionError):
+        raise _invalid(kind, cause) from None
+    read = {ToolResult: _read_block, PromptResult: _read_message}.get(kind) or _read_entry
+    setattr(result, attribute, [found for item in items if (found := read(item, entry)) is not None])
+    return result
+
+
+def _fitting(parts: dict[str, Raw], kind: type[R]) -> dict[str, Raw]:
+    """The members that fit; a wrong `ttlMs` must not cost the whole answer."""
+    fitting = {}
+    types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+    for name, value in parts.items():
+        try:
+            _decoder(types.get(name, Any)).decode(value)
+        except msgspec.ValidationError:
+            logger.warning("a server's answer has a member %s that makes no sense; it was left out", name[:64])
+            continue
+        fitting[name] = value
+    return fitting
+
+
+def _read_entry(raw: Raw, entry: Any) -> Any:
+    try:
+        return _decoder(entry).decode(raw)
+    except (msgspec.DecodeError, RecursionError) as error:
+        logger.warning("a server's list has an entry that makes no sense; it was left out: %s", error)
+        return None
+
+
+def _read_block(raw: Raw, _: Any) -> Any:
+    try:
+        return _decoder(Content).decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        fields = msgspec.json.decode(raw)
+        return Block(str(fields.get("type", "")), fields) if isinstance(fields, dict) else None
+
+
+def _read_message(raw: Raw, _: Any) -> Any:
+    parts = msgspec.json.decode(raw, type=dict[str, Raw])
+    role = msgspec.json.decode(parts.get("role", Raw(b'"user"')))
+    content = _read_block(parts.get("content", Raw(b"null")), None)
+    return None if content is None else wire.PromptMessage(str(role), content)
+
+
+def _invalid(kind: type[Any], cause: Exception) -> TransportError:
+    return TransportError("INVALID_RESPONSE", f"The server's answer is no {kind.__name__}: {cause}")

@@ -1,0 +1,143 @@
+"""The client's end of HTTP+SSE, the transport of 2024-11-05: a stream tells where to post and brings the answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from hubbub import bounds
+from hubbub.errors import HttpError, MessageTooLarge, TransportError
+from hubbub.net.door import Answer, Door
+from hubbub.ports import Outgoing, Receiver
+from hubbub.protocol.jsonrpc import encode_notification
+from hubbub.protocol.sse import EventDecoder
+from hubbub.transports.http_refusals import refusal
+
+
+class OldPairLink:
+    """One server; the URL is that of its stream."""
+
+    is_http = False
+    is_legacy = True
+
+    def __init__(
+        self,
+        door: Door,
+        url: str,
+        headers: Callable[[], Awaitable[dict[str, str]]],
+        *,
+        limit: int = bounds.RESPONSE_BYTES,
+        on_diagnostic: Callable[[str], Any] | None = None,
+    ) -> None:
+        self.address = url
+        self._door = door
+        self._url = url
+        self._headers = headers
+        self._limit = limit
+        self._on_diagnostic = on_diagnostic
+        self._target: asyncio.Future[str] | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._telling: set[asyncio.Task[None]] = set()
+
+    async def start(self, receiver: Receiver) -> None:
+        """Open the stream and wait until it tells where to post.
+
+        Raises: TransportError.
+        """
+        self._receiver = receiver
+        headers = {**await self._headers(), "Accept": "text/event-stream"}
+        answer = await self._door.send("GET", self._url, headers=headers, is_stream=True)
+        if not answer.is_success or answer.media_type != "text/event-stream":
+            try:
+                if not answer.is_success:
+                    raise await refusal(answer, self._limit, has_session=False)
+                raise HttpError("The server did not answer with a stream of events", answer.status)
+            finally:
+                answer.close()
+        self._target = asyncio.get_running_loop().create_future()
+        self._reader = asyncio.create_task(self._read(answer, self._target))
+        try:
+            async with asyncio.timeout(bounds.PROBE_S):
+                await asyncio.shield(self._target)
+        except TimeoutError:
+            raise TransportError("TRANSPORT_ERROR", "The server's stream does not tell where to post") from None
+
+    async def exchange(self, outgoing: Outgoing) -> None:
+        """Post a request; its answer will come on the stream."""
+        await self._post(outgoing.body)
+
+    async def post(
+        self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Post a notification or an answer."""
+        await self._post(message)
+
+    def withdraw(self, outgoing: Outgoing, reason: str) -> None:
+        """Tell the server to stop."""
+        params = {"requestId": outgoing.id, "reason": reason}
+        task = asyncio.create_task(self._tell(encode_notification("notifications/cancelled", params)))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    def settle(self, version: str) -> None:
+        """Nothing more is needed: the stream brings everything."""
+
+    async def close(self) -> None:
+        """Close the stream."""
+        tasks = [task for task in (self._reader, *self._telling) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await self._door.close()
+        if self._target is not None and not self._target.done():
+            self._target.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=bounds.CLOSE_S)
+
+    async def _post(self, message: bytes) -> None:
+        if self._target is None:
+            raise TransportError("TRANSPORT_ERROR", "The client was not started", may_have_executed=False)
+        headers = {**await self._headers(), "Content-Type": "application/json"}
+        answer = await self._door.send("POST", self._target.result(), headers=headers, body=message)
+        try:
+            if not answer.is_success:
+                raise await refusal(answer, self._limit, has_session=False)
+            await answer.read(self._limit)
+        finally:
+            answer.close()
+
+    async def _read(self, answer: Answer, target: asyncio.Future[str]) -> None:
+        decoder = EventDecoder(self._limit)
+        error = TransportError("TRANSPORT_CLOSED", "The server's stream has ended")
+        try:
+            async for chunk in answer.chunks():
+                for event in decoder.feed(chunk):
+                    if event.event != "endpoint":
+                        self._receiver.receive(event.data)
+                    elif not target.done():
+                        target.set_result(self._checked(event.data))
+        except TransportError as failure:
+            error = failure
+        except MessageTooLarge:
+            error = TransportError("SSE_EVENT_DATA_TOO_LARGE", f"An event has more than {self._limit} bytes")
+        finally:
+            answer.close()
+        if not target.done():
+            target.set_exception(error)
+        self._receiver.lost(error)
+
+    def _checked(self, told: bytes) -> str:
+        """Where to post. Only at the same origin: our headers may hold secrets that are for nobody else."""
+        found = urljoin(self._url, told.decode(errors="replace").strip())
+        ours, theirs = urlsplit(self._url), urlsplit(found)
+        if (theirs.scheme, theirs.netloc) != (ours.scheme, ours.netloc):
+            raise TransportError("TRANSPORT_ERROR", "The server's stream tells to post to another server")
+        return found
+
+    async def _tell(self, message: bytes) -> None:
+        try:
+            async with asyncio.timeout(bounds.CLOSE_S):
+                await self._post(message)
+        except (TransportError, TimeoutError):
+            return

@@ -1,0 +1,305 @@
+"""The client's end of stdio: a server as a child process, one message a line.
+
+The child is started without a shell, in a session of its own, so that it can be ended
+together with everything it has started. It gets a few variables of ours and those it
+was given, nothing else. Its messages go to the receiver as they come; what it says on
+stderr goes to a hook, and its last lines into the error that tells of its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast
+
+from hubbub import bounds
+from hubbub.errors import HubbubError, TransportError
+from hubbub.ports import Outgoing, Receiver
+from hubbub.protocol.framing import Framer, encode_line
+from hubbub.protocol.jsonrpc import encode_notification
+from hubbub.transports.process_group import end_group, is_alive
+
+INHERITED: Final = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+INHERITED_ON_WINDOWS: Final = (
+    "APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE",
+    "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE",
+)  # fmt: skip
+_LOOKS: Final = 20
+"""How often we look whether a group is gone: nobody tells us when it is not our own child that ends."""
+
+
+def environment(given: Mapping[str, str | None]) -> dict[str, str]:
+    """What a child gets: the few variables that programs need to run at all, and those given; None takes one away."""
+    names = INHERITED_ON_WINDOWS if os.name == "nt" else INHERITED
+    found = {name: os.environ[name] for name in names if name in os.environ}
+    for name, value in given.items():
+        if value is None:
+            found.pop(name, None)
+        else:
+            found[name] = value
+    return found
+
+
+class StdioLink:
+    """One child process."""
+
+    is_http = is_legacy = False
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        variables: Callable[[], Any],
+        *,
+        folder: str | None = None,
+        on_stderr_line: Callable[[str], Any] | None = None,
+        mask: Callable[[str], str] = str,
+        limit: int = bounds.LINE_BYTES,
+        close_s: float = bounds.CLOSE_S,
+    ) -> None:
+        self.address = f"stdio:{command[0]}"
+        self._command = tuple(command)
+        self._variables = variables
+        self._folder = folder
+        self._on_stderr_line = on_stderr_line
+        self._mask = mask
+        self._limit = limit
+        self._close_s = close_s
+        self._child: _Child | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    @property
+    def pid(self) -> int | None:
+        """The child's, once it runs."""
+        return None if self._child is None else self._child.pid
+
+    async def start(self, receiver: Receiver) -> None:
+        """Start the child.
+
+        Raises:
+            TransportError: it cannot be started.
+        """
+        variables = environment(await self._variables())
+        loop = asyncio.get_running_loop()
+        options: dict[str, Any] = {} if os.name == "nt" else {"start_new_session": True}
+        try:
+            _, child = await loop.subprocess_exec(
+                lambda: _Child(receiver, self._limit, self._on_stderr_line, self._command[0], self._mask),
+                *self._command,
+                env=variables,
+                cwd=self._folder,
+                **options,
+            )
+        except (OSError, ValueError) as error:
+            told = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+            raise TransportError(
+                "TRANSPORT_ERROR", f"{self._command[0]!r} cannot be started: {told}", may_have_executed=False
+            ) from error
+        self._child = child
+        if self._is_closed:
+            await self._child.end(self._close_s)
+            raise TransportError("CLOSED", "The client was closed while the server started", may_have_executed=False)
+
+    async def exchange(self, outgoing: Outgoing) -> None:
+        """Write a request; its answer will come."""
+        await self._write(outgoing.body)
+
+    async def post(
+        self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Write a notification or an answer."""
+        await self._write(message)
+
+    def withdraw(self, outgoing: Outgoing, reason: str) -> None:
+        """Tell the server to stop, unless it does not even read."""
+        child = self._child
+        if child is not None and child.may_write.is_set():
+            params = {"requestId": outgoing.id, "reason": reason}
+            child.write(encode_line(encode_notification("notifications/cancelled", params)))
+
+    def settle(self, version: str) -> None:
+        """Nothing more is needed: the server writes when it likes."""
+
+    async def close(self) -> None:
+        """End the child and all that it started: first its input ends, then TERM, then KILL."""
+        self._is_closed = True
+        if self._child is None:
+            return
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._child.end(self._close_s))
+        await asyncio.shield(self._closing)
+
+    async def _write(self, message: bytes) -> None:
+        child = self._child
+        if child is None:
+            raise TransportError("TRANSPORT_ERROR", "The server was not started", may_have_executed=False)
+        if not child.may_write.is_set():
+            await child.may_write.wait()
+        child.write(message + b"\n" if b"\n" not in message else encode_line(message))
+
+
+class _Child(asyncio.SubprocessProtocol):
+    """What the loop tells of the child."""
+
+    def __init__(
+        self,
+        receiver: Receiver,
+        limit: int,
+        on_stderr_line: Callable[[str], Any] | None,
+        name: str,
+        mask: Callable[[str], str],
+    ) -> None:
+        self._receiver = receiver
+        self._framer = Framer(limit)
+        self._on_stderr_line = on_stderr_line
+        self._name = name
+        self._mask = mask
+        self._errors = bytearray()
+        self._last_lines: deque[str] = deque(maxlen=bounds.STDERR_LINES)
+        self._is_told = self._is_ending = False
+        self._output_ended = asyncio.Event()
+        self._giving_up: asyncio.TimerHandle | None = None
+        self.exited = asyncio.Event()
+        self.may_write = asyncio.Event()
+        self.may_write.set()
+        self.pid = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The child runs."""
+        self._transport = cast("asyncio.SubprocessTransport", transport)
+        self.pid = self._transport.get_pid()
+        self._input = cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0))
+
+    def write(self, data: bytes) -> None:
+        """Give the child bytes.
+
+        Raises: TransportError, if it is gone.
+        """
+        if self._is_told or self._input.is_closing():
+            raise self._ended()
+        self._input.write(data)
+
+    def pause_writing(self) -> None:
+        """The child does not read."""
+        self.may_write.clear()
+
+    def resume_writing(self) -> None:
+        """The child reads again."""
+        self.may_write.set()
+
+    def pipe_data_received(self, descriptor: int, data: bytes) -> None:
+        """The child says something."""
+        if descriptor == 2:
+            self._take_errors(data)
+            return
+        receiver = self._receiver
+        for message in self._framer.feed(data):
+            if isinstance(message, bytes):
+                receiver.receive(message)
+            else:
+                receiver.garbled(message)
+
+    def pipe_connection_lost(self, descriptor: int, error: Exception | None) -> None:
+        """The child closed a stream: without its output nothing will ever be answered, even if it lives."""
+        if descriptor == 0:
+            self.may_write.set()
+        elif descriptor == 1:
+            self._output_ended.set()
+            # Most often it is about to end, and then its status is worth waiting for.
+            self._give_up_soon()
+        if self._output_ended.is_set() and self.exited.is_set():
+            self._tell()
+
+    def process_exited(self) -> None:
+        """The child ended; what it wrote before is still worth reading, but children of its own may hold the pipe."""
+        self.exited.set()
+        if self._output_ended.is_set():
+            self._tell()
+        else:
+            self._give_up_soon()
+
+    def _give_up_soon(self) -> None:
+        if self._giving_up is None and not self._is_told:
+            self._giving_up = asyncio.get_running_loop().call_later(bounds.LAST_WORDS_S, self._tell)
+
+    def _tell(self) -> None:
+        """Once: nothing more will come."""
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+        if self._is_told:
+            return
+        self._is_told = True
+        self.may_write.set()
+        if not self._is_ending:
+            self._receiver.lost(self._ended())
+
+    def _ended(self) -> HubbubError:
+        status = self._transport.get_returncode()
+        lines = [self._mask(line) for line in self._last_lines]
+        data: dict[str, Any] = {"pid": self.pid, "stderr": lines}
+        if status is None:
+            how = "has closed its output"
+        elif status < 0:
+            how, data["termsig"] = f"was ended by {_signal_name(-status)}", -status
+        else:
+            how, data["exitstatus"] = f"has ended with status {status}", status
+        said = f"; it said: {' | '.join(lines[-3:])}" if lines else ""
+        return TransportError("TRANSPORT_CLOSED", f"The server {self._name!r} {how}{said}", data)
+
+    def _take_errors(self, data: bytes) -> None:
+        self._errors += data
+        *lines, rest = self._errors.split(b"\n")
+        self._errors = bytearray(rest)
+        if len(rest) > bounds.STDERR_LINE_BYTES:
+            lines.append(rest)
+            self._errors.clear()
+        for line in lines:
+            text = bytes(line[: bounds.STDERR_LINE_BYTES]).decode(errors="replace").rstrip("\r")
+            self._last_lines.append(text)
+            if self._on_stderr_line is not None:
+                try:
+                    self._on_stderr_line(text)
+                except Exception:  # A hook of the user's must not stop the reading.
+                    continue
+
+    async def end(self, step_s: float) -> None:
+        """Part with the child, each step within its bound."""
+        self._is_ending = True
+        self._input.close()
+        if not await self._exits_within(step_s):
+            end_group(self._transport, self.pid, signal.SIGTERM)
+            await self._exits_within(step_s)
+        await self._end_rest(step_s)
+        if self._input.get_write_buffer_size():
+            self._input.abort()  # what it did not read, it will not read any more
+        self._transport.close()
+        self._tell()
+
+    async def _end_rest(self, step_s: float) -> None:
+        """What the child has started and left behind, and itself if it still runs."""
+        if self.exited.is_set() and is_alive(self.pid):
+            end_group(self._transport, self.pid, signal.SIGTERM)
+            for _ in range(_LOOKS):
+                await asyncio.sleep(step_s / 4 / _LOOKS)
+                if not is_alive(self.pid):
+                    break
+        end_group(self._transport, self.pid, signal.SIGKILL)
+        await self._exits_within(step_s)
+
+    async def _exits_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self.exited.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,106 @@
+"""Stand-ins for what an agent has around it: a model that says what it is told to, a client that answers so."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hubbub.agent.definition import Definition
+from hubbub.agent.events import Event
+from hubbub.agent.model import ModelAnswer, ModelRequest, WantedCall
+from hubbub.client.results import ToolResult
+from hubbub.protocol.content import Text
+
+ANY_OBJECT = {"type": "object"}
+
+
+class ScriptedModel:
+    """Gives the next of its answers each time, and keeps what it was asked. An exception is raised."""
+
+    def __init__(self, *answers: ModelAnswer | Exception) -> None:
+        self.answers = list(answers)
+        self.requests: list[ModelRequest] = []
+
+    async def complete(self, request: ModelRequest, *, on_text: Any = None) -> ModelAnswer:
+        self.requests.append(request)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        if on_text is not None and answer.text:
+            on_text(answer.text)
+        return answer
+
+
+class ScriptedClient:
+    """Gives one result or raises one exception for every call, and keeps the calls."""
+
+    def __init__(self, outcome: Any = None, *, closes_badly: bool = False) -> None:
+        self.outcome = ToolResult(content=[Text("done")]) if outcome is None else outcome
+        self.calls: list[tuple[str, Any, float | None]] = []
+        self.closed = 0
+        self._closes_badly = closes_badly
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any] | None = None, *, timeout_s: float | None = None
+    ) -> Any:
+        self.calls.append((name, arguments, timeout_s))
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
+
+    async def close(self) -> None:
+        self.closed += 1
+        if self._closes_badly:
+            raise OSError("the pipe is gone")
+
+
+class Tools:
+    """An application's own tools: keeps what was called, and returns or raises what it was given."""
+
+    def __init__(self, **outcomes: Any) -> None:
+        self.outcomes = outcomes
+        self.calls: list[tuple[str, Mapping[str, Any], str]] = []
+
+    async def __call__(self, name: str, arguments: Mapping[str, Any], *, call_id: str) -> Any:
+        self.calls.append((name, arguments, call_id))
+        outcome = self.outcomes.get(name, {"said": name})
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _, _ in self.calls]
+
+
+class Watcher:
+    """Keeps events."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def __call__(self, event: Event) -> None:
+        self.events.append(event)
+
+    def types(self) -> list[str]:
+        return [event.type for event in self.events]
+
+    def only(self, type: str) -> Event:
+        (event,) = [event for event in self.events if event.type == type]
+        return event
+
+
+def says(text: str) -> ModelAnswer:
+    """An answer that ends a run."""
+    return ModelAnswer(text=text, finish_reason="stop")
+
+
+def calls(*wanted: WantedCall | str, text: str = "") -> ModelAnswer:
+    """An answer that calls tools; a name stands for a call without arguments."""
+    made = [
+        WantedCall(f"id{number}", item, "{}") if isinstance(item, str) else item for number, item in enumerate(wanted)
+    ]
+    return ModelAnswer(text=text, calls=tuple(made), finish_reason="tool_calls")
+
+
+def definitions(*names: str) -> Sequence[Definition]:
+    """Tools that take anything."""
+    return [Definition(name, f"Does {name}.", ANY_OBJECT) for name in names]

@@ -1,0 +1,86 @@
+"""What models write as arguments, and what becomes of it."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.agent.test_definition import JSON
+
+from hubbub.agent.arguments import read_arguments
+
+OBJECT = st.dictionaries(st.text(max_size=5), JSON, max_size=3)
+
+
+@pytest.mark.parametrize("raw", [None, "", "  \n"])
+def test_blank_arguments_are_none(raw: object) -> None:
+    found = read_arguments(raw)
+    assert (found.value, found.status, found.is_usable) == ({}, "blank", True)
+
+
+@pytest.mark.parametrize(
+    ("raw", "status"),
+    [
+        ('{"a": 1}', "ok"),
+        ({"a": 1}, "ok"),
+        ('```json\n{"a": 1}\n```', "repaired"),
+        ('```\n{"a": 1}```', "repaired"),
+        (' ```{"a": 1}``` ', "repaired"),
+        ('"{\\"a\\": 1}"', "repaired"),
+        (json.dumps('```json\n{"a": 1}\n```'), "repaired"),
+        ('```json\n"{\\"a\\": 1}"\n```', "repaired"),
+    ],
+)
+def test_habits_of_models_are_mended(raw: object, status: str) -> None:
+    found = read_arguments(raw)
+    assert (found.value, found.status) == ({"a": 1}, status)
+
+
+def test_a_string_with_nothing_in_it_is_no_arguments() -> None:
+    assert read_arguments('""').value == {}
+    assert read_arguments('""').is_usable
+
+
+@pytest.mark.parametrize(
+    "raw", ["{", "[1]", "3", "null", '"text"', '"[1]"', "```json\n{\n```", '{"a": NaN}', [1], 3, '"\\"{}\\""', "{}{}"]
+)
+def test_what_is_no_object_is_an_error_for_the_model(raw: object) -> None:
+    found = read_arguments(raw)
+    assert not found.is_usable
+    assert found.code == "ARGUMENTS_JSON_PARSE_ERROR"
+    assert found.value == {}
+    assert found.message
+
+
+@pytest.mark.parametrize("raw", ['{"a": "' + "x" * 100 + '"}', {"a": "x" * 100}, '{"a": "' + "é" * 50 + '"}'])
+def test_arguments_that_are_too_large_are_not_read(raw: object) -> None:
+    found = read_arguments(raw, 90)
+    assert (found.code, found.value, found.is_usable) == ("ARGUMENTS_TOO_LARGE", {}, False)
+    assert "more than 90" in found.message
+    assert read_arguments(raw, 110).is_usable
+
+
+@pytest.mark.parametrize("depth", [65, 5000, 200_000])
+def test_arguments_that_nest_too_deep_are_an_error(depth: int) -> None:
+    found = read_arguments('{"a":' + "[" * depth + "]" * depth + "}", 10_000_000)
+    assert (found.status, found.value) == ("invalid", {})
+
+
+def test_a_lone_surrogate_is_an_error() -> None:
+    assert not read_arguments('{"a": "\ud800"}').is_usable
+    assert not read_arguments({"a": "\ud800"}).is_usable
+
+
+@given(OBJECT)
+def test_an_object_survives_in_every_form(value: dict[str, Any]) -> None:
+    text = json.dumps(value)
+    for raw in (value, text, f"```json\n{text}\n```", json.dumps(text), f"\n{text}\n"):
+        assert read_arguments(raw).value == value
+
+
+@given(st.one_of(st.text(), JSON, st.binary().map(lambda data: data.decode("latin-1"))))
+def test_nothing_makes_reading_raise(raw: Any) -> None:
+    found = read_arguments(raw, 64)
+    assert isinstance(found.value, dict)
+    assert found.is_usable or (found.message and not found.value)

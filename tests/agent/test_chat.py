@@ -1,0 +1,232 @@
+"""Real HTTP to a scripted endpoint: what is sent, what is read, what goes wrong."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiohttp import web
+from tests.agent.endpoint import answer, delta, failing, serving, streaming
+
+from hubbub.agent.chat import OpenAIChat
+from hubbub.agent.model import ModelRequest, WantedCall
+from hubbub.errors import ModelError, SettingsError
+from hubbub.settings.secret import Secret
+
+HI = [{"role": "user", "content": "hi"}]
+TOOLS = [{"type": "function", "function": {"name": "now", "description": "", "parameters": {"type": "object"}}}]
+KEY = "sk-verysecretkey"
+
+
+async def ask(endpoint: Any, *, on_text: Any = None, tools: Any = (), **options: Any) -> Any:
+    request = ModelRequest(messages=HI, tools=list(tools), tool_choice="auto")
+    async with OpenAIChat(endpoint.url, model="m", **options) as chat:
+        return await chat.complete(request, on_text=on_text)
+
+
+async def test_a_whole_answer_is_read() -> None:
+    async with serving(answer("hello", usage={"total_tokens": 3})) as endpoint:
+        found = await ask(
+            endpoint, tools=TOOLS, options={"temperature": 0}, api_key=Secret(KEY), headers={"X-Org": "o"}
+        )
+    assert (found.text, found.calls, found.finish_reason, found.usage) == ("hello", (), "stop", {"total_tokens": 3})
+    assert endpoint.paths == ["/v1/chat/completions"]
+    assert endpoint.bodies == [
+        {"temperature": 0, "model": "m", "messages": HI, "tools": TOOLS, "tool_choice": "auto"},
+    ]
+    assert endpoint.headers[0]["Authorization"] == f"Bearer {KEY}"
+    assert endpoint.headers[0]["X-Org"] == "o"
+
+
+async def test_without_tools_nothing_is_said_of_them() -> None:
+    async with serving(answer("x")) as endpoint:
+        await ask(endpoint)
+    assert endpoint.bodies == [{"model": "m", "messages": HI}]
+    assert "Authorization" not in endpoint.headers[0]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "path"),
+    [
+        ("", "/v1/chat/completions"),
+        ("/", "/v1/chat/completions"),
+        ("/chat/completions", "/v1/chat/completions"),
+        ("/chat/completions?api-version=1", "/v1/chat/completions?api-version=1"),
+    ],
+)
+async def test_the_address_may_be_the_base_or_the_whole(suffix: str, path: str) -> None:
+    async with serving(answer("x")) as endpoint:
+        endpoint.url += suffix
+        await ask(endpoint)
+    assert endpoint.paths == [path]
+
+
+async def test_calls_are_read_in_order() -> None:
+    async with serving(answer(None, ("a", "now", '{"x": 1}'), ("b", "now", {"x": 2}))) as endpoint:
+        found = await ask(endpoint, tools=TOOLS)
+    assert found.calls == (WantedCall("a", "now", '{"x": 1}'), WantedCall("b", "now", {"x": 2}))
+    assert found.text == ""
+
+
+async def test_a_stream_is_heard_piece_by_piece_and_put_together() -> None:
+    heard: list[str] = []
+    pieces = streaming(
+        delta(role="assistant", content=""),
+        delta(content="Hel"),
+        b": keep-alive\n\n",
+        delta(content="lo é"),
+        delta(tool_calls=[{"index": 0, "id": "a", "function": {"name": "now", "arguments": ""}}]),
+        delta(tool_calls=[{"index": 1, "id": "b", "function": {"name": "now", "arguments": '{"y"'}}]),
+        delta(tool_calls=[{"index": 0, "function": {"arguments": '{"x": 1}'}}]),
+        delta(tool_calls=[{"index": 1, "function": {"arguments": ": 2}"}}]),
+        delta("tool_calls"),
+        {"choices": [], "usage": {"total_tokens": 9}},
+    )
+    async with serving(pieces) as endpoint:
+        found = await ask(endpoint, tools=TOOLS, on_text=heard.append)
+    assert heard == ["Hel", "lo é"]
+    assert (found.text, found.finish_reason, found.usage) == ("Hello é", "tool_calls", {"total_tokens": 9})
+    assert found.calls == (WantedCall("a", "now", '{"x": 1}'), WantedCall("b", "now", '{"y": 2}'))
+    assert endpoint.bodies[0]["stream"] is True
+
+
+async def test_an_async_listener_is_awaited() -> None:
+    heard: list[str] = []
+
+    async def listener(text: str) -> None:
+        await asyncio.sleep(0)
+        heard.append(text)
+
+    async with serving(streaming(delta(content="a"), delta("stop"))) as endpoint:
+        await ask(endpoint, on_text=listener)
+    assert heard == ["a"]
+
+
+async def test_an_endpoint_that_does_not_stream_is_heard_at_the_end() -> None:
+    heard: list[str] = []
+    async with serving(answer("whole")) as endpoint:
+        found = await ask(endpoint, on_text=heard.append)
+    assert (heard, found.text) == (["whole"], "whole")
+
+
+async def test_a_stream_that_ends_without_saying_so_counts_if_it_was_finished() -> None:
+    async with serving(streaming(delta(content="a"), delta("stop"), done=False)) as endpoint:
+        assert (await ask(endpoint, on_text=print)).text == "a"
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [delta(content="a")],
+        [],
+        [b"data: {oops\n\n"],
+        [b"data: [1]\n\n"],
+    ],
+)
+async def test_a_stream_that_breaks_off_or_makes_no_sense_is_an_error(chunks: list[Any]) -> None:
+    async with serving(streaming(*chunks, done=False)) as endpoint:
+        with pytest.raises(ModelError) as caught:
+            await ask(endpoint, on_text=lambda text: None)
+    assert caught.value.code == "MODEL_INVALID_RESPONSE"
+
+
+async def test_an_error_in_a_stream_is_told_without_the_key() -> None:
+    async with serving(streaming({"error": {"message": f"overloaded {KEY}"}})) as endpoint:
+        with pytest.raises(ModelError, match=r"overloaded \*\*\*") as caught:
+            await ask(endpoint, on_text=lambda text: None, api_key=KEY)
+    assert caught.value.code == "MODEL_ERROR"
+
+
+@pytest.mark.parametrize(
+    ("status", "retryable"), [(400, False), (401, False), (404, False), (429, True), (500, True), (503, True)]
+)
+async def test_a_status_that_is_no_success_is_told_without_the_key(status: int, retryable: bool) -> None:
+    body = f"bad key {KEY}\x1b[31m " + "x" * 5000
+    async with serving(failing(status, body, Retry_After="7")) as endpoint:
+        with pytest.raises(ModelError) as caught:
+            await ask(endpoint, api_key=KEY)
+    error = caught.value
+    assert (error.code, error.status, error.retryable, error.retry_after_s) == (
+        "MODEL_HTTP_ERROR",
+        status,
+        retryable,
+        7.0,
+    )
+    assert KEY not in str(error)
+    assert "bad key ***" in error.message
+    assert len(error.message) < 600
+    assert error.message.isprintable()
+
+
+async def test_redirects_are_not_followed() -> None:
+    async with serving(failing(307, Location="/elsewhere")) as endpoint:
+        with pytest.raises(ModelError) as caught:
+            await ask(endpoint)
+    assert (caught.value.status, endpoint.paths) == (307, ["/v1/chat/completions"])
+
+
+@pytest.mark.parametrize("body", [{}, {"choices": []}, {"choices": [{}]}, [], "text", {"choices": [{"message": "x"}]}])
+async def test_an_answer_that_makes_no_sense_is_an_error(body: Any) -> None:
+    async with serving(body) as endpoint:
+        with pytest.raises(ModelError) as caught:
+            await ask(endpoint)
+    assert caught.value.code == "MODEL_INVALID_RESPONSE"
+
+
+async def hanging(request: web.Request) -> web.StreamResponse:
+    await asyncio.sleep(20)
+    raise AssertionError("nobody waits that long")
+
+
+async def dripping(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await response.prepare(request)
+    while True:
+        await response.write(b": still there\n\n")
+        await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("respond", [hanging, dripping])
+async def test_a_model_that_does_not_come_to_an_end_is_left(respond: Any) -> None:
+    async with serving(respond) as endpoint:
+        with pytest.raises(ModelError, match=r"0\.2 s") as caught:
+            await ask(endpoint, on_text=lambda text: None, timeout_s=0.2)
+    assert (caught.value.code, caught.value.retryable) == ("MODEL_TIMEOUT", True)
+
+
+@pytest.mark.parametrize("respond", [answer("x" * 5000), streaming(*[delta(content="x" * 100)] * 50)])
+@pytest.mark.parametrize("on_text", [None, len])
+async def test_an_answer_that_is_too_large_is_not_read_on(respond: Any, on_text: Any) -> None:
+    async with serving(respond) as endpoint:
+        with pytest.raises(ModelError) as caught:
+            await ask(endpoint, on_text=on_text, max_response_bytes=2000)
+    assert caught.value.code == "MODEL_RESPONSE_TOO_LARGE"
+
+
+async def test_an_endpoint_that_is_not_there_is_told() -> None:
+    async with serving() as endpoint:
+        pass
+    with pytest.raises(ModelError) as caught:
+        await ask(endpoint)
+    assert (caught.value.code, caught.value.retryable) == ("MODEL_UNREACHABLE", True)
+
+
+@pytest.mark.parametrize(
+    ("url", "options"),
+    [
+        ("ftp://host/v1", {}),
+        ("http://user:pass@host/v1", {}),
+        ("http://host/v1", {"options": {"messages": []}}),
+        ("http://host/v1", {"headers": {"Content-Type": "text/plain"}}),
+        ("http://host/v1", {"headers": {"X": "a\r\nb"}}),
+        ("http://host/v1", {"timeout_s": 0}),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(url: str, options: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError):
+        OpenAIChat(url, model="m", **options)
+
+
+def test_the_key_does_not_show() -> None:
+    chat = OpenAIChat("https://host/v1?key=hidden", model="m", api_key=KEY, headers={"X-Key": KEY})
+    assert repr(chat) == "OpenAIChat('https://host/v1', model='m')"
+    assert KEY not in repr(vars(chat))

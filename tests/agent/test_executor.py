@@ -1,0 +1,252 @@
+"""Calls that go to servers and to the application's own code, and what comes back whatever happens."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from tests.agent.scripted import ScriptedClient
+
+from hubbub.agent.adapt import adapt_all
+from hubbub.agent.executor import FunctionExecutor, McpExecutor, RoutingExecutor
+from hubbub.agent.snapshot import Snapshot
+from hubbub.client.results import ToolResult
+from hubbub.errors import (
+    ConnectionClosed,
+    DeadlineExceeded,
+    InputRefused,
+    MessageTooLarge,
+    Overloaded,
+    RemoteError,
+    SessionLost,
+    SettingsError,
+    ToolError,
+    TransportError,
+)
+from hubbub.protocol.content import Image, Text
+from hubbub.protocol.wire import ToolEntry
+
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+def snapshot(client: Any, **entry: Any) -> Snapshot:
+    adapted = adapt_all({"srv": [ToolEntry("do.it", **{"input_schema": {"type": "object"}, **entry})]})
+    return Snapshot(adapted.definitions, adapted.mapping, {"srv": client} if client else {})
+
+
+async def call(outcome: Any, arguments: Mapping[str, Any] | None = None, **entry: Any) -> Any:
+    return await McpExecutor(snapshot(ScriptedClient(outcome), **entry)).call("mcp_srv__do_it", arguments or {})
+
+
+async def test_a_result_comes_back_in_the_envelope_with_its_text() -> None:
+    result = ToolResult(content=[Text("hello"), Image(b"123", "image/png")], structured_content={"n": 1})
+    assert await call(result) == {
+        "ok": True,
+        "tool_name": "mcp_srv__do_it",
+        "data": {
+            "mcp": {
+                "server_id": "srv",
+                "remote_tool_name": "do.it",
+                "content": [
+                    {"type": "text", "text": "hello"},
+                    {"type": "image", "data": "MTIz", "mimeType": "image/png"},
+                ],
+                "structured_content": {"n": 1},
+            },
+            "text": 'hello\n[image: image/png, 3 bytes]\n\nstructuredContent:\n{"n":1}',
+        },
+        "warnings": [],
+        "errors": [],
+    }
+
+
+async def test_the_server_is_asked_by_its_own_name_with_the_timeout_of_the_executor() -> None:
+    client = ScriptedClient()
+    await McpExecutor(snapshot(client), timeout_s=3.0).call("mcp_srv__do_it", {"a": 1})
+    assert client.calls == [("do.it", {"a": 1}, 3.0)]
+
+
+async def test_a_tool_that_reports_an_error_fails_with_its_data() -> None:
+    envelope = await call(ToolResult(content=[Text("no such city")], is_error=True))
+    assert envelope["ok"] is False
+    assert [error["code"] for error in envelope["errors"]] == ["MCP_TOOL_ERROR"]
+    assert envelope["data"]["text"] == "no such city"
+
+
+async def test_content_that_is_missing_is_an_empty_list() -> None:
+    envelope = await call(ToolResult())
+    assert envelope["ok"] is True
+    assert envelope["data"]["mcp"]["content"] == []
+    assert envelope["data"]["text"] == ""
+
+
+async def test_an_unknown_name_is_told() -> None:
+    envelope = await McpExecutor(snapshot(ScriptedClient())).call("mcp_srv__other", {})
+    assert [error["code"] for error in envelope["errors"]] == ["MCP_TOOL_NOT_FOUND"]
+
+
+async def test_a_server_that_is_not_connected_is_told() -> None:
+    envelope = await McpExecutor(snapshot(None)).call("mcp_srv__do_it", {})
+    (error,) = envelope["errors"]
+    assert (error["code"], error["retryable"], error["may_have_executed"]) == ("MCP_SERVER_NOT_FOUND", True, False)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "retryable", "may_have_executed"),
+    [
+        (DeadlineExceeded("The answer", 1.0), "MCP_TIMEOUT", True, True),
+        (SessionLost(), "MCP_SESSION_NOT_FOUND", True, False),
+        (TransportError("HTTP_ERROR", "no"), "MCP_TRANSPORT_ERROR", True, True),
+        (TransportError("HTTP_ERROR", "no", may_have_executed=False), "MCP_TRANSPORT_ERROR", True, False),
+        (ConnectionClosed("gone"), "MCP_TRANSPORT_ERROR", True, True),
+        (RemoteError(-32602, "no such tool"), "MCP_RPC_ERROR", False, False),
+        (RemoteError(-32603, "it broke"), "MCP_RPC_ERROR", False, True),
+        (InputRefused("nobody answers"), "MCP_INPUT_REFUSED", False, True),
+        (MessageTooLarge("The answer", 10), "MCP_INVALID_RESPONSE", False, True),
+        (Overloaded("calls", 1), "MCP_OVERLOADED", True, False),
+        (KeyError("x"), "INTERNAL_ERROR", False, True),
+    ],
+)
+async def test_every_failure_says_whether_to_try_again_and_whether_it_may_have_run(
+    error: Exception, code: str, retryable: bool, may_have_executed: bool
+) -> None:
+    envelope = await call(error)
+    (told,) = envelope["errors"]
+    assert (told["code"], told["retryable"], told["may_have_executed"]) == (code, retryable, may_have_executed)
+    assert envelope["ok"] is False
+    assert envelope["data"]["mcp"] == {"server_id": "srv", "remote_tool_name": "do.it"}
+
+
+async def test_the_number_of_a_servers_error_is_kept() -> None:
+    assert (await call(RemoteError(-32602, "no")))["errors"][0]["rpc_code"] == -32602
+
+
+async def test_secrets_and_escapes_in_error_messages_are_masked() -> None:
+    envelope = await call(RemoteError(-1, "\x1b[31mAuthorization: Bearer abcdefghijklmnop\u202e" + "x" * 5000))
+    message = envelope["errors"][0]["message"]
+    assert "abcdefghijklmnop" not in message
+    assert message.isprintable()
+    assert len(message) <= 400
+
+
+async def test_a_call_is_never_repeated() -> None:
+    client = ScriptedClient(SessionLost())
+    await McpExecutor(snapshot(client)).call("mcp_srv__do_it", {})
+    assert len(client.calls) == 1
+
+
+async def test_a_large_result_is_truncated_with_both_warnings() -> None:
+    client = ScriptedClient(ToolResult(content=[Text("x" * 5000)]))
+    envelope = await McpExecutor(snapshot(client), max_bytes=1024).call("mcp_srv__do_it", {})
+    assert [warning["code"] for warning in envelope["warnings"]] == ["CONTENT_TRUNCATED", "TEXT_TRUNCATED"]
+    assert len(envelope["data"]["text"]) <= 512
+
+
+def test_a_limit_in_which_nothing_fits_is_refused() -> None:
+    with pytest.raises(SettingsError):
+        McpExecutor(Snapshot(), max_bytes=100)
+
+
+async def test_arguments_that_do_not_fit_never_reach_the_server() -> None:
+    client = ScriptedClient()
+    executor = McpExecutor(snapshot(client, input_schema=NUMBER))
+    envelope = await executor.call("mcp_srv__do_it", {"n": "one"})
+    (error,) = envelope["errors"]
+    assert (error["code"], error["may_have_executed"]) == ("ARGUMENT_ERROR", False)
+    assert "n:" in error["message"]
+    assert client.calls == []
+    assert (await executor.call("mcp_srv__do_it", {"n": 1}))["ok"]
+
+
+async def test_a_schema_that_cannot_be_compiled_checks_nothing() -> None:
+    assert (await call(None, {"n": 1}, input_schema={"type": "object", "properties": {"n": {"type": "nonsense"}}}))[
+        "ok"
+    ]
+
+
+@pytest.mark.parametrize(("structured", "is_warned"), [({"n": 1}, False), ({"n": "x"}, True), (None, True)])
+async def test_a_result_that_breaks_its_promise_is_warned_about(structured: Any, is_warned: bool) -> None:
+    result = ToolResult(content=[], structured_content=structured)
+    envelope = await call(result, output_schema=NUMBER)
+    assert envelope["ok"] is True
+    assert [warning["code"] for warning in envelope["warnings"]] == ["STRUCTURED_CONTENT_INVALID"] * is_warned
+
+
+async def test_cancelling_a_call_is_not_an_envelope() -> None:
+    class Hanging(ScriptedClient):
+        async def call_tool(self, *arguments: Any, **options: Any) -> Any:
+            await asyncio.Event().wait()
+
+    task = asyncio.ensure_future(McpExecutor(snapshot(Hanging())).call("mcp_srv__do_it", {}))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+# -- the application's own --------------------------------------------------------
+
+
+async def test_any_value_of_a_function_becomes_an_envelope() -> None:
+    async def function(name: str, arguments: Mapping[str, Any]) -> Any:
+        return [name, arguments["a"]]
+
+    assert await FunctionExecutor(function).call("now", {"a": 1}, call_id="c") == {
+        "ok": True,
+        "tool_name": "now",
+        "data": {"value": ["now", 1]},
+        "warnings": [],
+        "errors": [],
+    }
+
+
+async def test_an_envelope_of_a_function_is_kept() -> None:
+    async def function(name: str, arguments: Mapping[str, Any]) -> Any:
+        return {"ok": False, "data": {"a": 1}, "errors": [{"code": "MINE", "message": "no"}], "warnings": None}
+
+    envelope = await FunctionExecutor(function).call("now", {})
+    assert (envelope["ok"], envelope["data"], envelope["warnings"]) == (False, {"a": 1}, [])
+    assert envelope["errors"] == [{"code": "MINE", "message": "no"}]
+
+
+async def test_the_id_of_a_call_is_passed_to_those_who_take_it() -> None:
+    seen = []
+
+    def with_id(name: str, arguments: Mapping[str, Any], *, call_id: str) -> None:
+        seen.append(call_id)
+
+    def without_id(name: str, arguments: Mapping[str, Any]) -> None:
+        seen.append(None)
+
+    for function in (with_id, without_id):
+        assert (await FunctionExecutor(function).call("now", {}, call_id="c1"))["ok"]
+    assert seen == ["c1", None]
+
+
+async def test_a_plain_function_does_not_hold_up_the_loop() -> None:
+    import threading
+
+    assert (await FunctionExecutor(lambda name, arguments: threading.get_ident()).call("now", {}))["data"] != {
+        "value": threading.get_ident()
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (ValueError("no such day"), "ARGUMENT_ERROR", "no such day"),
+        (ToolError("the disk is full"), "TOOL_ERROR", "the disk is full"),
+        (RuntimeError("token=abcdefghijkl"), "INTERNAL_ERROR", "RuntimeError: token=***"),
+    ],
+)
+async def test_what_a_function_raises_is_told(error: Exception, code: str, message: str) -> None:
+    async def function(name: str, arguments: Mapping[str, Any]) -> Any:
+        raise error
+
+    (told,) = (await FunctionExecutor(function).call("now", {}))["errors"]
+    assert (told["code"], told["message"]) == (code, message)
+
+
+async def test_a_name_without_a_route_is_not_implemented() -> None:
+    envelope = await RoutingExecutor({}).call("now", {})
+    assert [error["code"] for error in envelope["errors"]] == ["TOOL_NOT_IMPLEMENTED"]

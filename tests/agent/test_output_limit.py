@@ -1,0 +1,67 @@
+"""What goes to the model of an application's own output."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.agent.test_definition import JSON
+
+from hubbub.agent.envelope import as_envelope, succeeded
+from hubbub.agent.output_limit import limit_output
+
+
+def test_small_output_goes_as_it_is() -> None:
+    limited = limit_output(succeeded("t", {"value": 1}))
+    assert json.loads(limited.text) == {
+        "ok": True,
+        "tool_name": "t",
+        "data": {"value": 1},
+        "warnings": [],
+        "errors": [],
+    }
+    assert (limited.bytes, limited.was_replaced) == (len(limited.text), False)
+
+
+def nested(depth: int) -> Any:
+    value: Any = "x"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def endless() -> Any:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ("x" * 300_000, "TOOL_OUTPUT_TOO_LARGE"),
+        ("\x01" * 50_000, "TOOL_OUTPUT_TOO_LARGE"),
+        (nested(100), "TOOL_OUTPUT_TOO_LARGE"),
+        (nested(100_000), "TOOL_OUTPUT_TOO_LARGE"),
+        (endless(), "TOOL_OUTPUT_TOO_LARGE"),
+        (list(range(60_000)), "TOOL_OUTPUT_TOO_LARGE"),
+        (object(), "TOOL_OUTPUT_SERIALIZATION_ERROR"),
+        ("\ud800", "TOOL_OUTPUT_SERIALIZATION_ERROR"),
+        ({(1, 2): 3}, "TOOL_OUTPUT_SERIALIZATION_ERROR"),
+    ],
+    ids=["large", "large when escaped", "deep", "very deep", "endless", "many", "no JSON", "surrogate", "key"],
+)
+def test_output_that_cannot_go_is_replaced_whole(value: Any, code: str) -> None:
+    limited = limit_output(succeeded("t", {"value": value}))
+    told = json.loads(limited.text)
+    assert limited.was_replaced
+    assert (told["ok"], told["tool_name"], told["data"]) == (False, "t", {})
+    assert [error["code"] for error in told["errors"]] == [code]
+    assert told["errors"][0]["may_have_executed"] is True
+
+
+@given(JSON, st.integers(1024, 2000))
+def test_what_goes_never_has_more_bytes_than_allowed(value: Any, limit: int) -> None:
+    limited = limit_output(as_envelope("t", {"ok": True, "data": {"value": [value] * 40}}), limit)
+    assert len(limited.text.encode()) <= limit

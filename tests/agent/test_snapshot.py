@@ -1,0 +1,173 @@
+"""Snapshots over real processes: parallel, partial, frozen, closed."""
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from tests.agent.scripted import ScriptedClient, definitions
+from tests.agent.servers import stdio
+
+from hubbub.agent.definition import Origin
+from hubbub.agent.snapshot import Snapshot, ToolRegistryBuilder
+from hubbub.client.config import ServerConfig
+from hubbub.errors import DefinitionError, HubbubError, SettingsError
+
+SERVER = """
+from hubbub import Server, run
+
+server = Server("several")
+
+@server.tool
+async def echo(text: str) -> str:
+    "Return the text as it came."
+    return text
+
+@server.tool
+async def grow() -> str:
+    "Register one more tool."
+    @server.tool
+    async def more() -> str:
+        return "more"
+    return "grown"
+
+run(server)
+"""
+
+
+def missing(id: str) -> ServerConfig:
+    return ServerConfig(id=id, command="/nonexistent/server")
+
+
+def children() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+
+
+async def test_servers_are_connected_and_their_tools_can_be_called() -> None:
+    async with await ToolRegistryBuilder([stdio("one"), stdio("two")]).build() as snapshot:
+        assert [item.name for item in snapshot.definitions] == ["mcp_one__echo", "mcp_two__echo"]
+        assert snapshot.definitions[0].description == "Return the text as it came. (MCP: one)"
+        assert snapshot.mapping["mcp_two__echo"] == Origin("two", "echo")
+        assert set(snapshot.clients) == {"one", "two"}
+        assert snapshot.errors == {}
+        result = await snapshot.clients["two"].call_tool("echo", {"text": "hello"})
+        assert result.content[0].text == "hello"
+    assert children() == []
+
+
+async def test_a_server_that_is_down_costs_only_its_own_tools() -> None:
+    async with await ToolRegistryBuilder([missing("down"), stdio("up")], deadline_s=20).build() as snapshot:
+        assert [item.name for item in snapshot.definitions] == ["mcp_up__echo"]
+        assert isinstance(snapshot.errors["down"], HubbubError)
+        assert set(snapshot.clients) == {"up"}
+
+
+async def test_a_server_that_never_answers_costs_no_more_than_the_deadline() -> None:
+    silent = ServerConfig(id="silent", command=sys.executable, args=["-c", "import time; time.sleep(60)"], timeout_s=60)
+    started = time.monotonic()
+    async with await ToolRegistryBuilder([silent], deadline_s=0.5).build() as snapshot:
+        assert set(snapshot.errors) == {"silent"}
+        assert snapshot.definitions == ()
+    assert time.monotonic() - started < 15
+    assert children() == []
+
+
+async def test_one_missing_server_fails_the_build_when_all_are_required() -> None:
+    with pytest.raises(HubbubError):
+        await ToolRegistryBuilder([missing("down"), stdio("up")], requires_all=True).build()
+    assert children() == []
+
+
+async def test_a_collision_fails_the_build_and_closes_all() -> None:
+    with pytest.raises(DefinitionError, match="mcp_a_b__echo"):
+        await ToolRegistryBuilder([stdio("a.b"), stdio("a_b")]).build()
+    assert children() == []
+
+
+async def test_cancelling_a_build_leaves_nothing_behind() -> None:
+    silent = ServerConfig(id="silent", command=sys.executable, args=["-c", "import time; time.sleep(60)"], timeout_s=60)
+    task = asyncio.ensure_future(ToolRegistryBuilder([silent]).build())
+    async with asyncio.timeout(10):
+        while not children():
+            await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert children() == []
+
+
+@pytest.mark.parametrize(
+    ("configs", "options", "told"),
+    [
+        ([stdio("a"), stdio("a")], {}, "Two servers"),
+        ([{"id": "a"}], {}, "command"),
+        ([], {"name_limit": 10}, "64"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_before_anything_starts(
+    configs: list[Any], options: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(SettingsError, match=told):
+        ToolRegistryBuilder(configs, **options)
+
+
+async def test_names_obey_a_lower_limit() -> None:
+    async with await ToolRegistryBuilder([stdio("s" * 80)], name_limit=64).build() as snapshot:
+        (definition,) = snapshot.definitions
+        assert len(definition.name) == 64
+        assert snapshot.mapping[definition.name].remote_tool_name == "echo"
+
+
+async def test_a_renewed_snapshot_has_the_new_tools_and_the_old_one_does_not(tmp_path: Path) -> None:
+    file = tmp_path / "several.py"
+    file.write_text(SERVER)
+    async with await ToolRegistryBuilder([stdio("s", file)]).build() as snapshot:
+        await snapshot.clients["s"].call_tool("grow")
+        renewed = await snapshot.renewed()
+        assert [item.name for item in renewed.definitions] == ["mcp_s__echo", "mcp_s__grow", "mcp_s__more"]
+        assert [item.name for item in snapshot.definitions] == ["mcp_s__echo", "mcp_s__grow"]
+        assert renewed.clients["s"] is snapshot.clients["s"]
+
+
+# -- put together by hand ------------------------------------------------------------
+
+
+async def test_closing_closes_all_and_swallows_errors() -> None:
+    clients = {"a": ScriptedClient(closes_badly=True), "b": ScriptedClient()}
+    snapshot = Snapshot(clients=clients)
+    await snapshot.close()
+    await snapshot.close()
+    assert (clients["a"].closed, clients["b"].closed) == (2, 2)
+
+
+async def test_leaving_the_context_closes_also_after_an_error() -> None:
+    client = ScriptedClient()
+    with pytest.raises(KeyError):
+        async with Snapshot(clients={"a": client}):
+            raise KeyError
+    assert client.closed == 1
+
+
+async def test_a_snapshot_made_by_hand_cannot_be_renewed() -> None:
+    with pytest.raises(SettingsError):
+        await Snapshot().renewed()
+
+
+def test_a_snapshot_cannot_be_changed() -> None:
+    mapping, made = {"a": Origin("s", "a")}, list(definitions("a"))
+    snapshot = Snapshot(made, mapping, {"s": ScriptedClient()})
+    mapping["b"] = Origin("s", "b")
+    made.clear()
+    assert len(snapshot.definitions) == len(snapshot.mapping) == 1
+    with pytest.raises(AttributeError):
+        snapshot.definitions = ()  # type: ignore[misc]
+    for held in (snapshot.mapping, snapshot.clients, snapshot.errors, snapshot.skipped):
+        with pytest.raises(TypeError):
+            held["x"] = None  # type: ignore[index]
+    with pytest.raises(AttributeError):
+        snapshot.mapping["a"].server_id = "other"  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        snapshot.definitions[0].parameters["type"] = "array"  # type: ignore[index]

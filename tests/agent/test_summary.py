@@ -1,0 +1,55 @@
+"""What a model is told of a result in words."""
+
+from typing import Any
+
+import pytest
+
+from hubbub.agent.summary import plain_blocks, summarise
+from hubbub.client.results import Block
+from hubbub.protocol.content import EmbeddedResource, Image, ResourceContents, ResourceLink, Text
+
+
+def told(*blocks: Any, structured: Any = None) -> str:
+    return summarise(plain_blocks(blocks), structured, has_structured=structured is not None)
+
+
+@pytest.mark.parametrize(
+    ("block", "text"),
+    [
+        (Text("hello"), "hello"),
+        (Image(b"12345", "image/png"), "[image: image/png, 5 bytes]"),
+        ({"type": "audio", "data": "AAAA"}, "[audio: unknown type, 3 bytes]"),
+        (ResourceLink("file:///a", "A"), "[resource_link file:///a A]"),
+        ({"type": "resource_link"}, "[resource_link]"),
+        (EmbeddedResource(ResourceContents("file:///a", text="inside")), "[resource file:///a]\ninside"),
+        (
+            EmbeddedResource(ResourceContents("file:///a", mime_type="a/b", blob=b"1234")),
+            "[resource file:///a: a/b, 4 bytes]",
+        ),
+        ({"type": "resource", "uri": "file:///b"}, "[resource file:///b]"),
+        ({"type": "resource"}, "[resource]"),
+        (Block("video", {"type": "video", "data": "AAAA"}), "[content: type=video]"),
+        ({"type": "text", "text": "psst", "annotations": {"audience": ["user"]}}, "[text: for the user only]"),
+        ({"type": "text", "text": "all", "annotations": {"audience": ["user", "assistant"]}}, "all"),
+        ({"type": "text"}, ""),
+        (3, ""),
+    ],
+)
+def test_each_kind_of_block_is_told(block: Any, text: str) -> None:
+    assert told(block) == text
+
+
+def test_blocks_stay_in_order_and_structured_content_follows() -> None:
+    assert told(Text("one"), Image(b"1"), Text("two"), structured={"a": [1]}) == (
+        'one\n[image: image/png, 1 bytes]\ntwo\n\nstructuredContent:\n{"a":[1]}'
+    )
+
+
+@pytest.mark.parametrize(("value", "text"), [({}, "{}"), (0, "0"), ("", '""'), (False, "false"), ([], "[]")])
+def test_structured_content_of_any_value_counts(value: Any, text: str) -> None:
+    assert summarise([], value, has_structured=True) == f"structuredContent:\n{text}"
+
+
+@pytest.mark.parametrize("content", [None, "text", 3, {"type": "text"}, b"x"])
+def test_content_that_is_no_list_is_none(content: Any) -> None:
+    assert plain_blocks(content) == []

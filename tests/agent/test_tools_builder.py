@@ -1,0 +1,121 @@
+"""The surface that a model sees: duplicates, filters, limits."""
+
+import pytest
+from tests.agent.scripted import definitions
+
+from hubbub.agent.definition import Definition, Origin
+from hubbub.agent.tools_builder import ToolsBuilder
+from hubbub.errors import DefinitionError
+from hubbub.protocol.wire import ToolAnnotations
+from hubbub.server.views import View
+
+
+def names(**options: object) -> list[str]:
+    catalog = ToolsBuilder.build(
+        definitions("now", "search"),
+        mcp_definitions=definitions("mcp_files__read", "mcp_files__write"),
+        **options,  # type: ignore[arg-type]
+    )
+    return [item.name for item in catalog.exposed]
+
+
+def test_own_and_mcp_tools_are_sorted_together() -> None:
+    assert names() == ["mcp_files__read", "mcp_files__write", "now", "search"]
+
+
+def test_the_endpoints_own_shape_is_taken() -> None:
+    catalog = ToolsBuilder.build([{"type": "function", "function": {"name": "now", "description": "The time."}}])
+    assert catalog.openai_tools() == [
+        {
+            "type": "function",
+            "function": {"name": "now", "description": "The time.", "parameters": {"type": "object", "properties": {}}},
+        }
+    ]
+
+
+@pytest.mark.parametrize("shape", [{}, {"function": "now"}, {"function": {"name": 3}}, "now"])
+def test_a_shape_without_a_name_is_refused(shape: object) -> None:
+    with pytest.raises(DefinitionError, match="A tool is"):
+        ToolsBuilder.build([shape])  # type: ignore[list-item]
+
+
+def test_tools_of_one_name_are_refused_and_the_first_ten_named() -> None:
+    twice = definitions(*(f"t{number:02}" for number in range(12)))
+    with pytest.raises(DefinitionError, match=r"t00, t01.* t09 and 2 more") as caught:
+        ToolsBuilder.build(twice, mcp_definitions=twice)
+    assert "t10" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"allow": ["mcp_files__*"]}, ["mcp_files__read", "mcp_files__write"]),
+        ({"allow": "now, mcp_*__read"}, ["mcp_files__read", "now"]),
+        ({"deny": ["mcp_*"]}, ["now", "search"]),
+        ({"allow": ["mcp_*"], "deny": ["*write"]}, ["mcp_files__read"]),
+        ({"allow": []}, []),
+        ({"allow": ""}, []),
+        ({"deny": []}, ["mcp_files__read", "mcp_files__write", "now", "search"]),
+        ({"allow": ["MCP_*"]}, []),
+        ({"view": View(include=("n*",))}, ["now"]),
+        ({"allow": ["s*"], "view": View(include=("n*",))}, []),
+    ],
+)
+def test_patterns_choose_what_is_shown(options: dict[str, object], expected: list[str]) -> None:
+    assert names(**options) == expected
+
+
+def test_a_view_of_what_only_reads_hides_the_rest() -> None:
+    reader = Definition("read", annotations=ToolAnnotations(read_only_hint=True))
+    catalog = ToolsBuilder.build([reader, Definition("write")], view=View(read_only=True))
+    assert [item.name for item in catalog] == ["read"]
+
+
+def test_more_tools_than_a_model_may_be_shown_are_refused() -> None:
+    many = definitions(*(f"t{number}" for number in range(129)))
+    with pytest.raises(DefinitionError, match="129 tools are more than the 128"):
+        ToolsBuilder.build(many)
+    assert len(ToolsBuilder.build(many[:128])) == 128
+
+
+def test_definitions_that_take_too_many_bytes_are_refused_with_the_five_biggest() -> None:
+    big = [Definition(f"big{number}", "x" * (1000 + number)) for number in range(6)]
+    with pytest.raises(DefinitionError, match=r"biggest: big5 \(\d+ bytes\), big4 .*big1 \(\d+ bytes\)$") as caught:
+        ToolsBuilder.build(big, max_bytes=5000)
+    assert "big0" not in caught.value.message
+
+
+def test_the_limit_counts_the_bytes_that_are_sent() -> None:
+    import msgspec
+
+    tools = definitions("a", "b", "c")
+    size = len(msgspec.json.encode([item.openai() for item in tools]))
+    assert len(ToolsBuilder.build(tools, max_bytes=size)) == 3
+    with pytest.raises(DefinitionError):
+        ToolsBuilder.build(tools, max_bytes=size - 1)
+
+
+def test_filters_come_before_limits() -> None:
+    assert len(ToolsBuilder.build(definitions("a", "b", "c"), deny=["c"], max_tools=2)) == 2
+
+
+def test_tools_that_the_model_is_not_shown_do_not_count_and_cannot_be_called() -> None:
+    hidden = [Definition(f"h{number}", exposed_to_model=False) for number in range(200)]
+    catalog = ToolsBuilder.build([*hidden, Definition("shown")])
+    assert [item.name for item in catalog.exposed] == ["shown"]
+    assert "h1" not in catalog
+    assert catalog.get("h1") is None
+    assert len(catalog.definitions) == 201
+
+
+def test_a_name_written_with_dots_finds_its_tool() -> None:
+    catalog = ToolsBuilder.build(definitions("mcp_a__b_c"))
+    found = catalog.get("mcp_a__b.c")
+    assert found is not None
+    assert found.name == "mcp_a__b_c"
+    assert catalog.get("mcp_a__b") is None
+
+
+def test_a_definition_keeps_its_origin_on_the_way() -> None:
+    remote = Definition("mcp_a__b", origin=Origin("a", "b"))
+    assert ToolsBuilder.build(mcp_definitions=[remote]).exposed[0].origin == Origin("a", "b")

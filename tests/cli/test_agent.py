@@ -1,0 +1,182 @@
+"""`hubbub agent` with a scripted model and real servers."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import clean_environment
+from tests.cli.endpoint import endpoint
+from tests.cli.test_tools import ECHO, GALLERY, WEATHER, refused
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+DEADLINE_S = 25.0
+BURN = "mcp_gallery__burn"
+
+
+def test_the_model_calls_a_tool_and_each_call_is_shown(hubbub: Run) -> None:
+    with endpoint([("mcp_weather__forecast", {"city": "Lima", "days": 1})], "Take| a coat.") as model:
+        done = hubbub("agent", "--model-url", model.url, "--server", WEATHER, "--yes", "What to pack?")
+    assert (done.returncode, done.stdout) == (0, "Take a coat.\n"), done.stderr
+    call, result = done.stderr.splitlines()
+    assert call == '  -> mcp_weather__forecast {"city":"Lima","days":1}'
+    assert re.fullmatch(r"  <- mcp_weather__forecast \d+ bytes, \d+\.\d\d s", result)
+    assert model.asked[0]["model"] == "scripted"
+    assert model.asked[0]["messages"][-1] == {"role": "user", "content": "What to pack?"}
+    assert model.results()[0]["ok"] is True
+
+
+def test_the_prompt_may_come_from_stdin_and_answers_whole(hubbub: Run) -> None:
+    with endpoint("Yes.") as model:
+        done = hubbub("agent", "--model-url", model.url, "--server", ECHO, "--no-stream", stdin="Are you there?\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Yes.\n", "")
+    assert "stream" not in model.asked[0]
+    assert model.asked[0]["messages"][-1]["content"] == "Are you there?"
+
+
+def test_machines_get_one_object_a_line(hubbub: Run) -> None:
+    with endpoint([("mcp_weather__forecast", {"city": "Atlantis"})], "No| idea.") as model:
+        done = hubbub("agent", "--json", "--model-url", model.url, "--server", WEATHER, "--yes", "Weather?")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    kinds = [line["type"] for line in lines]
+    assert kinds.index("call") < kinds.index("result") < kinds.index("text") < kinds.index("answer")
+    result = next(line for line in lines if line["type"] == "result")
+    assert result["result"]["ok"] is False
+    assert lines[-1]["text"] == "No idea."
+    assert "".join(line["text"] for line in lines if line["type"] == "text") == "No idea."
+
+
+def test_several_servers_work_together_and_one_that_is_down_is_left_out(hubbub: Run, demo_url: str) -> None:
+    calls = [("mcp_server__echo", {"text": "one"}), ("mcp_echo__echo", {"text": "two"})]
+    with endpoint(calls, "Done.") as model:
+        servers = ("--server", demo_url, "--server", ECHO, "--server", "http://127.0.0.1:1/mcp")
+        done = hubbub("agent", "--model-url", model.url, *servers, "--yes", "Echo!")
+    assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
+    assert "server2 is left out" in done.stderr
+    assert [result["ok"] for result in model.results()] == [True, True]
+
+
+def test_patterns_narrow_what_the_model_sees(hubbub: Run) -> None:
+    with endpoint("Fine.") as model:
+        narrow = ("--allow", "*__p*", "--allow", BURN, "--deny", BURN)
+        done = hubbub("agent", "--model-url", model.url, "--server", GALLERY, *narrow, "Hello")
+    assert (done.returncode, model.tools_shown) == (0, ["mcp_gallery__paint"])
+
+
+def test_without_a_person_nothing_is_destroyed(hubbub: Run) -> None:
+    with endpoint([(BURN, {"what": "letters"})], "I could not.") as model:
+        done = hubbub("agent", "--model-url", model.url, "--server", GALLERY, "Burn them")
+    assert (done.returncode, done.stdout) == (0, "I could not.\n")
+    assert "see --yes" in done.stderr
+    assert "was not called" in done.stderr
+    assert "->" not in done.stderr
+    assert model.results()[0]["errors"][0]["code"] == "TOOL_POLICY_DENIED"
+
+
+def test_a_tool_that_only_reads_needs_nobody(hubbub: Run) -> None:
+    with endpoint([("mcp_gallery__trip", {})], "Oh.") as model:
+        done = hubbub("agent", "--model-url", model.url, "--server", GALLERY, "Walk")
+    assert done.stdout == "Oh.\n"
+    assert "<- mcp_gallery__trip failed" in done.stderr
+    assert "\x1b[2J" not in done.stderr
+
+
+def test_a_model_without_end_is_stopped(hubbub: Run) -> None:
+    calls = [("mcp_echo__echo", {"text": "x"})]
+    with endpoint(*[calls] * 3) as model:
+        done = hubbub("agent", "--model-url", model.url, "--server", ECHO, "--yes", "--max-turns", "2", "Go")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "after 2 turns; give it more with --max-turns" in done.stderr
+
+
+def test_the_key_is_sent_and_never_shown(hubbub: Run) -> None:
+    words = ("--server", ECHO, "--model", "m", "--key-env", "KEY", "-vv", "Hello")
+    with endpoint("Hi.", 401) as model:
+        done = hubbub("agent", "--model-url", model.url, *words, KEY="hunter2hunter2")
+        wrong = hubbub("agent", "--model-url", model.url, *words, KEY="hunter2hunter2")
+    assert (done.returncode, model.keys[0]) == (0, "Bearer hunter2hunter2")
+    assert wrong.returncode == 3
+    assert "status 401" in wrong.stderr
+    assert "--key-env" in wrong.stderr
+    assert "hunter2" not in done.stderr + wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("Hello",), 2, ("--model-url",)),
+        (("--model-url", "URL", "Hello"), 2, ("which servers?",)),
+        (("--model-url", "URL", "--server", ECHO), 2, ("what should the model do?",)),
+        (("--model-url", "URL", "--server", ECHO, "Hello"), 2, ("say which model with --model: one, two",)),
+        (("--model-url", "URL", "--key-env", "NOWHERE", "--server", ECHO, "Hello"), 2, ("NOWHERE is not set",)),
+        (("--model-url", "gopher://x", "--model", "m", "--server", ECHO, "Hello"), 2, ("https://",)),
+        (
+            ("--model-url", "URL", "--server", ECHO, "--server", "http://a/mcp", "--header", "A=b", "Hello"),
+            2,
+            ("are for one server", "hubbub.toml"),
+        ),
+        (("--model-url", "URL", "--server", "http://127.0.0.1:1/mcp", "Hello"), 3, ("cannot be reached",)),
+        (("--model-url", "http://127.0.0.1:1/v1", "--model", "m", "--server", ECHO, "Hello"), 3, ("reached",)),
+        (("--model-url", "http://127.0.0.1:1/v1", "--server", ECHO, "Hello"), 3, ("reached",)),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_is_told_in_one_line(
+    hubbub: Run, arguments: tuple[str, ...], code: int, words: tuple[str, ...]
+) -> None:
+    with endpoint(models=["one", "two"]) as model:
+        refused(hubbub("agent", *(model.url if word == "URL" else word for word in arguments)), code, *words)
+
+
+def test_ctrl_c_cancels_the_call_of_a_run(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    with endpoint([("mcp_gallery__stuck", {"mark": str(mark)})]) as model:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "hubbub", "agent", "--model-url", model.url, "--server", GALLERY, "Wait"],
+            cwd=tmp_path, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        try:
+            deadline = time.monotonic() + DEADLINE_S
+            while not mark.exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=DEADLINE_S)
+        finally:
+            process.kill()
+    assert (process.returncode, b"Traceback" in err) == (130, False)
+    assert mark.read_text() == "cancelled"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_a_person_is_asked_before_something_is_destroyed(tmp_path: Path) -> None:
+    from tests.cli.pseudo_terminal import Terminal
+
+    with endpoint(
+        [(BURN, {"what": "letters"}), (BURN, {"what": "books"})], "One of two.", [(BURN, {"what": "maps"})], "Gone."
+    ) as model:
+        with Terminal("agent", "--model-url", model.url, "--server", GALLERY, folder=tmp_path) as terminal:
+            terminal.expect("> ")
+            terminal.type("Burn letters and books\n")
+            terminal.expect('?  mcp_gallery__burn {"what":"letters"}')
+            terminal.expect("[N]o ")
+            terminal.type("\n")
+            terminal.expect('?  mcp_gallery__burn {"what":"books"}')
+            terminal.expect("[N]o ")
+            terminal.type("a\n")
+            terminal.expect("One of two.")
+            terminal.expect("> ")
+            terminal.type("And the maps\n")
+            terminal.expect("Gone.")
+            terminal.expect("> ")
+            terminal.type("\x04")
+            code, shown = terminal.end()
+        assert code == 0, shown
+    told = [result["ok"] for result in model.results()]
+    assert told == [False, True, True]
+    assert model.asked[-1]["messages"][1]["content"] == "Burn letters and books"

@@ -1,0 +1,82 @@
+"""Counterparts for clients: our own server on stdio and HTTP, and a count of what is left over."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+from tests.http.in_process import running
+from tests.interop import server as interop
+
+from hubbub.client import Client, ServerConfig
+
+INTEROP = Path(interop.__file__)
+SOURCE = Path(__file__).parents[2] / "src"
+PATIENCE_S = 15.0
+
+WAYS = [
+    ("stdio", None),
+    ("stdio", "2025-11-25"),
+    ("stdio", "2025-06-18"),
+    ("stdio", "2025-03-26"),
+    ("stdio", "2024-11-05"),
+    ("streamable_http", None),
+    ("streamable_http", "2025-11-25"),
+    ("streamable_http", "2025-06-18"),
+    ("streamable_http", "2025-03-26"),
+    ("sse", None),
+    ("websocket", None),
+    ("websocket", "2025-11-25"),
+]
+"""Transport and pinned version; the unpinned find the modern era wherever there is one."""
+PATHS = {"streamable_http": "/mcp", "sse": "/sse", "websocket": "/mcp-ws"}
+
+
+def stdio_config(*arguments: str, **fields: Any) -> ServerConfig:
+    """A Python program as a server."""
+    env = {"PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1", **fields.pop("env", {})}
+    return ServerConfig(**{"id": "here", "command": sys.executable, "args": arguments, "env": env, **fields})
+
+
+@asynccontextmanager
+async def reached(transport: str, version: str | None = None, **options: Any) -> AsyncIterator[Client]:
+    """A client of the interop server, over a transport, in a version."""
+    fields = {"protocol_version": version, **options.pop("fields", {})}
+    if transport == "stdio":
+        async with Client(stdio_config(str(INTEROP), **fields), **options) as client:
+            yield client
+        return
+    async with running(interop.server, limits=("off",)) as site:
+        scheme = "ws" if transport == "websocket" else "http"
+        url = f"{scheme}://127.0.0.1:{site.site.port}{PATHS[transport]}"
+        config = ServerConfig(id="there", transport=transport, url=url, **fields)
+        async with Client(config, **options) as client:
+            yield client
+
+
+def _held() -> tuple[int, int]:
+    """Children that run, and sockets and pipes that are open."""
+    children = [child for child in psutil.Process().children(recursive=True) if child.status() != "zombie"]
+    kinds = [str(entry.readlink()) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
+    return len(children), sum(kind.startswith(("socket:", "pipe:")) for kind in kinds)
+
+
+@asynccontextmanager
+async def nothing_left() -> AsyncIterator[None]:
+    """Whatever happens inside, no task, no process, no socket and no pipe is left of it."""
+    tasks, held = len(asyncio.all_tasks()), _held()
+    yield
+    await until(lambda: len(asyncio.all_tasks()) <= tasks and _held() <= held, lambda: f"{_held()} > {held}")
+
+
+async def until(true: Callable[[], bool], tell: Callable[[], str] = lambda: "") -> None:
+    """Wait until something is so."""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not true():
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(f"{tell()} {asyncio.all_tasks()}") from None

@@ -1,0 +1,148 @@
+"""A server on stdio that misbehaves as its argument says. Needs nothing but the standard library, so it starts fast."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+MODE = sys.argv[1]
+SLEEPER = "import time; time.sleep(600)"
+
+
+def say(message):
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def answer(request, result):
+    say({"jsonrpc": "2.0", "id": request["id"], "result": result})
+
+
+def child(**options):
+    return subprocess.Popen([sys.executable, "-c", SLEEPER], **options)
+
+
+def serve(request):
+    """What a sane server would do."""
+    method = request["method"]
+    if method == "initialize":
+        version = os.environ.get("ODD_VERSION", request["params"]["protocolVersion"])
+        answer(request, {"protocolVersion": version, "capabilities": {}, "serverInfo": {"name": "odd", "version": "1"}})
+    elif method == "tools/list":
+        cursor = request.get("params", {}).get("cursor")
+        page = {"tools": [{"name": "echo" if cursor is None else "second", "inputSchema": {"type": "object"}}]}
+        answer(request, page if cursor is not None or MODE == "changes" else {**page, "nextCursor": ""})
+    elif method == "tools/call":
+        answer(request, {"content": [{"type": "text", "text": json.dumps(request["params"]["arguments"])}]})
+    elif method == "ping":
+        answer(request, {})
+    elif "id" in request:
+        say({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
+
+
+def misbehave(request):
+    """What this one does instead; whether that was all."""
+    method, identifier = request["method"], request.get("id")
+    if method == "initialize" or identifier is None:
+        return False
+    match MODE:
+        case "silent":
+            return True
+        case "garbage":
+            sys.stdout.write('\x00not json\n{}\n[]\n42\n{"jsonrpc": "2.0"}\n')
+            sys.stdout.flush()
+            return False
+        case "twice":
+            serve(request)
+            return False
+        case "wrong-id":
+            say({"jsonrpc": "2.0", "id": 10_000 + identifier, "result": {"tools": []}})
+            say({"jsonrpc": "2.0", "id": None, "result": {}})
+            return False
+        case "string-id":
+            say({"jsonrpc": "2.0", "id": str(identifier), "result": {"tools": []}})
+            return True
+        case "huge":
+            answer(request, {"tools": [], "x": "x" * (20 << 20)})
+            return True
+        case "endless":
+            while True:
+                sys.stdout.write("x" * (1 << 20))
+                sys.stdout.flush()
+        case "exit":
+            sys.stderr.write("one\nlast words\n")
+            sys.stderr.flush()
+            raise SystemExit(3)
+        case "exit-after-answer":
+            serve(request)
+            os._exit(0)
+        case "exit-with-child":
+            child()
+            serve(request)
+            os._exit(4)
+        case "close-output":
+            os.close(1)
+            time.sleep(600)
+        case "loop-cursor":
+            if method == "tools/list":
+                answer(request, {"tools": [], "nextCursor": "again"})
+                return True
+        case "question-with-our-id":
+            if method == "tools/call":
+                say({"jsonrpc": "2.0", "id": identifier, "method": "ping"})
+                say({"jsonrpc": "2.0", "id": "q1", "method": "sampling/createMessage", "params": {}})
+                pong, refused = (json.loads(sys.stdin.readline()) for _ in range(2))
+                answer(request, {"content": [], "structuredContent": {"pong": pong, "refused": refused}})
+                return True
+        case "changes":
+            say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+            return False
+        case "withdraws-its-question":
+            if method == "tools/call":
+                say({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"message": "?"}})
+                time.sleep(0.2)
+                say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q"}})
+                return False
+        case "dies-of-probes":
+            if method == "server/discover":
+                raise SystemExit(1)
+        case "odd-content":
+            if method == "tools/call":
+                blocks = [
+                    {"type": "text", "text": "a"},
+                    {"type": "hologram", "x": 1},
+                    {"type": "image", "data": "%%%"},
+                    7,
+                ]
+                answer(request, {"content": blocks, "isError": False, "ttlMs": "soon"})
+                return True
+            if method == "tools/list":
+                answer(request, {"tools": [{"name": "good"}, {"name": 5}, "x", {"description": "nameless"}]})
+                return True
+    return False
+
+
+def main():
+    if MODE == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if MODE in ("family", "stubborn"):
+        # One that holds our pipes, and one that does not even.
+        child()
+        child(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if MODE == "start-and-fail":
+        sys.stderr.write("cannot find my files\n")
+        raise SystemExit(7)
+    for line in sys.stdin:
+        request = json.loads(line)
+        if MODE == "record":
+            sys.stderr.write(line)
+            sys.stderr.flush()
+        if not misbehave(request):
+            serve(request)
+    if MODE == "stubborn":
+        time.sleep(600)
+
+
+main()

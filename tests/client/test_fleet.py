@@ -1,0 +1,116 @@
+"""Many servers: in parallel, with a deadline, and no one's failure is another's."""
+
+import asyncio
+import itertools
+import time
+from typing import Any
+
+import pytest
+from tests.client.ends import nothing_left, until
+from tests.client.scripted import Asked, legacy, scripted
+from tests.transports.test_stdio_client import odd
+
+from hubbub import Fleet, ServerConfig, SettingsError
+from hubbub.errors import ConnectionClosed, DeadlineExceeded, HubbubError, TransportError
+from hubbub.net.backoff import Backoff
+
+BROKEN = ServerConfig(id="broken", command="no-such-program-here")
+
+
+def quick() -> Backoff:
+    return Backoff((0.05,), jitter=0)
+
+
+async def test_one_server_that_is_down_costs_the_others_nothing() -> None:
+    async with nothing_left(), Fleet([odd("sane", id="a"), BROKEN, odd("sane", id="b")]) as fleet:
+        assert sorted(fleet.clients) == ["a", "b"]
+        assert "cannot be started" in str(fleet.errors["broken"])
+        tools = await fleet.tools()
+        assert {name: [tool.name for tool in found] for name, found in tools.items()} == {
+            "a": ["echo", "second"],
+            "b": ["echo", "second"],
+        }
+        await fleet.client("a").call_tool("echo")
+        with pytest.raises(TransportError, match="cannot be started"):
+            fleet.client("broken")
+        with pytest.raises(SettingsError, match="no server 'c'; there are: a, b, broken"):
+            fleet.client("c")
+
+
+async def test_servers_connect_at_the_same_time_and_within_the_deadline() -> None:
+    async def slow(asked: Asked) -> None:
+        if asked.rpc != "initialize":
+            raise NotImplementedError
+        await asyncio.sleep(0.4)
+        raise NotImplementedError
+
+    async def hang(asked: Asked) -> None:
+        await asyncio.sleep(30)
+
+    async with nothing_left(), scripted(legacy(slow)) as server, scripted(hang) as hanging:
+        fields: dict[str, Any] = {"transport": "http", "protocol_version": "2025-11-25"}
+        configs = [ServerConfig(id=f"s{number}", url=server.url, **fields) for number in range(5)]
+        configs.append(ServerConfig(id="hanging", url=hanging.url, **fields))
+        started = time.monotonic()
+        async with Fleet(configs, deadline_s=1.2, restart=False) as fleet:
+            assert time.monotonic() - started < 1.9
+            assert len(fleet.clients) == 5
+            assert isinstance(fleet.errors["hanging"], DeadlineExceeded)
+
+
+async def test_a_server_that_dies_comes_back_and_its_last_list_stays() -> None:
+    async with nothing_left(), Fleet([odd("exit-after-answer", id="a")], backoff=quick) as fleet:
+        first = fleet.client("a")
+        assert [tool.name for tool in (await first.list_tools()).tools] == ["echo"]
+        await first.wait_lost()
+        await until(lambda: "a" in fleet.clients and fleet.client("a") is not first)
+        assert "a" not in fleet.errors
+
+
+async def test_the_last_good_list_is_given_while_a_server_does_not_answer() -> None:
+    lists = itertools.count()
+
+    async def once(asked: Asked) -> None:
+        if asked.rpc != "tools/list" or next(lists) == 0:
+            raise NotImplementedError
+        await asked.reply(500)
+
+    async with nothing_left(), scripted(legacy(once)) as server:
+        config = ServerConfig(id="s", transport="http", url=server.url, protocol_version="2025-11-25")
+        async with Fleet([config]) as fleet:
+            assert len((await fleet.tools())["s"]) == 1
+            assert len((await fleet.tools())["s"]) == 1
+            assert isinstance(fleet.errors["s"], HubbubError)
+
+
+async def test_a_fleet_needs_different_names() -> None:
+    with pytest.raises(SettingsError, match="'a'"):
+        Fleet([odd("sane", id="a"), {"id": "a", "command": "cat"}])
+
+
+async def test_a_closed_fleet_stays_closed() -> None:
+    async with nothing_left():
+        fleet = await Fleet([odd("sane", id="a")]).start()
+        assert await fleet.start() is fleet
+        await asyncio.gather(fleet.close(), fleet.close())
+        assert fleet.clients == {}
+        with pytest.raises(ConnectionClosed):
+            await fleet.start()
+
+
+async def test_a_fleet_whose_start_is_cancelled_leaves_nothing() -> None:
+    async with nothing_left():
+        fleet = Fleet([odd("silent", id="a", protocol_version="2026-07-28", timeout_s=20), odd("sane", id="b")])
+        starting = asyncio.create_task(fleet.start())
+        await until(lambda: "b" in fleet.clients)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+
+
+def test_waits_grow_and_start_again() -> None:
+    backoff = Backoff((1.0, 2.0, 4.0), jitter=0)
+    assert [backoff.next_s() for _ in range(4)] == [1.0, 2.0, 4.0, 4.0]
+    backoff.reset()
+    assert backoff.next_s() == 1.0
+    assert all(0.5 <= Backoff((1.0,)).next_s() <= 1.0 for _ in range(50))

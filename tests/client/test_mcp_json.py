@@ -1,0 +1,91 @@
+"""The ecosystem's files of servers."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from hubbub import Secret, ServerConfig, SettingsError
+from hubbub.client.mcp_json import parse_mcp_json, read_mcp_json
+
+
+def parsed(entry: Any, **environ: str) -> ServerConfig:
+    (config,) = parse_mcp_json(msgspec.json.encode({"mcpServers": {"s": entry}}), environ)
+    return config
+
+
+def test_a_command_with_arguments_and_variables() -> None:
+    entry = {"command": "npx", "args": ["-y", "${PKG:-files}"], "env": {"KEY": "${env:TOKEN}"}, "cwd": "${HOME}/x"}
+    config = parsed(entry, TOKEN="t", HOME="/h")
+    assert (config.command, config.args, config.chdir) == ("npx", ("-y", "files"), "/h/x")
+    assert config.env == {"KEY": Secret("t")}
+
+
+@pytest.mark.parametrize("key", ["url", "serverUrl", "httpUrl"])
+def test_a_url_under_each_of_its_names(key: str) -> None:
+    config = parsed({key: "https://${HOST}/mcp", "headers": {"Authorization": "Bearer ${T}"}}, HOST="x.example", T="t")
+    assert config.transport == "streamable_http"
+    assert config.url == "https://x.example/mcp"
+    assert config.headers == {"Authorization": Secret("Bearer t")}
+
+
+@pytest.mark.parametrize(
+    ("written", "transport"),
+    [
+        ("http", "streamable_http"),
+        ("streamable-http", "streamable_http"),
+        ("sse", "sse"),
+        ("streamableHttp", "streamable_http"),
+    ],
+)
+def test_types(written: str, transport: str) -> None:
+    assert parsed({"type": written, "url": "https://x.example/"}).transport == transport
+
+
+def test_a_websocket_is_known_by_its_url() -> None:
+    assert parsed({"url": "wss://x.example/ws"}).transport == "websocket"
+
+
+@pytest.mark.parametrize("tree", [{"servers": {}}, {"mcpServers": {}}, {"mcp": {"servers": {}}}])
+def test_servers_stand_under_several_keys(tree: dict[str, Any]) -> None:
+    assert parse_mcp_json(msgspec.json.encode(tree)) == []
+
+
+def test_disabled_servers_and_foreign_keys_are_left_out() -> None:
+    text = b'{"mcpServers": {"a": {"command": "x", "alwaysAllow": []}, "b": {"disabled": true}}}'
+    assert [config.id for config in parse_mcp_json(text)] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"command": "x", "env": {"A": "${NOPE}"}}, r"'s': env.A needs the variable NOPE"),
+        ({"command": "x", "args": ["${input:key}"]}, r"'s': args has \$\{input:key\}"),
+        ({}, "needs a `command`"),
+        ("x", "must be an object"),
+        ({"type": "pigeon", "url": "https://x.example/"}, "'pigeon' is not known"),
+        ({"url": "nonsense"}, "must start with"),
+        ({"type": "stdio", "url": "https://x.example/"}, "`url` does not go"),
+    ],
+)
+def test_what_is_wrong_is_named(entry: Any, message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        parsed(entry)
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"{}", b'{"mcpServers": []}'])
+def test_no_servers_at_all_is_an_error(text: bytes) -> None:
+    with pytest.raises(SettingsError):
+        parse_mcp_json(text)
+
+
+def test_a_file_is_named_in_its_errors(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    with pytest.raises(SettingsError, match=r"mcp\.json cannot be read"):
+        read_mcp_json(path)
+    path.write_text('{"mcpServers": {"s": {"command": "${NOPE_NOT_SET}"}}}')
+    with pytest.raises(SettingsError, match=r"mcp\.json: server 's'"):
+        read_mcp_json(path)
+    path.write_text('{"mcpServers": {"s": {"command": "cat"}}}')
+    assert read_mcp_json(path) == [ServerConfig(id="s", command="cat")]

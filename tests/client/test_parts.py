@@ -1,0 +1,448 @@
+"""The smaller parts of the client, each by itself: cache, rounds, pages, results, headers of tools, passing on."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Raw
+from tests.client.ends import reached
+
+from hubbub import Text
+from hubbub.client import rounds
+from hubbub.client.cache import Cache
+from hubbub.client.listing import all_pages
+from hubbub.client.results import PromptResult, ResourceResult, ToolResult, ToolsPage, decode_result
+from hubbub.client.rpc import JsonRpcClient
+from hubbub.client.tool_headers import ToolHeaders
+from hubbub.errors import ConnectionClosed, InputRefused, InvalidParams, MethodNotFound, RemoteError, TransportError
+from hubbub.protocol.model import NO_META, Call, Caller, Meta, Note, RawReply
+from hubbub.protocol.revisions import NEWEST_MODERN
+from hubbub.protocol.wire import ToolEntry
+
+# -- cache ---------------------------------------------------------------------------
+
+
+def page(**members: Any) -> ToolsPage:
+    return decode_result(Raw(msgspec.json.encode({"tools": [], **members})), ToolsPage)
+
+
+def test_a_result_is_kept_for_as_long_as_it_says() -> None:
+    now = [0.0]
+    cache = Cache(clock=lambda: now[0])
+    kept = page(ttlMs=1000)
+    cache.put("tools/list", None, kept)
+    assert cache.get("tools/list", None) is kept
+    assert cache.get("tools/list", "") is None
+    now[0] = 1.0
+    assert cache.get("tools/list", None) is None
+    for members in ({}, {"ttlMs": 0}, {"ttlMs": -5}):
+        cache.put("tools/list", None, page(**members))
+        assert len(cache) == 0
+    cache.put("tools/list", None, page(ttlMs=10**15))
+    now[0] = 24 * 3600.0 + 1
+    assert cache.get("tools/list", None) is None
+
+
+def test_private_results_are_not_kept_where_the_caller_may_change() -> None:
+    cache = Cache(keeps_private=False)
+    cache.put("tools/list", None, page(ttlMs=1000))
+    cache.put("tools/list", "a", page(ttlMs=1000, cacheScope="private"))
+    cache.put("tools/list", "b", page(ttlMs=1000, cacheScope="public"))
+    assert len(cache) == 1
+
+
+def test_what_has_changed_is_forgotten() -> None:
+    cache = Cache()
+    for key in ("a", "b"):
+        cache.put("resources/read", key, page(ttlMs=1000))
+    cache.put("tools/list", None, page(ttlMs=1000))
+    cache.drop("resources/read", key="a")
+    assert len(cache) == 2
+    cache.drop("tools/list", "resources/read")
+    assert len(cache) == 0
+
+
+# -- rounds --------------------------------------------------------------------------
+
+
+def raw(value: Any) -> Raw:
+    return Raw(msgspec.json.encode(value))
+
+
+ASK = {
+    "resultType": "input_required",
+    "inputRequests": {"k": {"method": "m", "params": {"a": 1}}},
+    "requestState": "s\u00e9",
+}
+
+
+async def test_a_round_sends_the_same_request_with_answers_and_state() -> None:
+    sent: list[dict[str, Any]] = []
+
+    async def send(params: dict[str, Any]) -> Raw:
+        sent.append(params)
+        return raw({"resultType": "complete", "done": True})
+
+    async def answer(method: str, params: Raw) -> Any:
+        return {"method": method, "params": msgspec.json.decode(params)}
+
+    done = await rounds.play(raw(ASK), {"name": "t"}, send, answer)
+    assert b"done" in bytes(done)
+    assert sent == [
+        {"name": "t", "inputResponses": {"k": {"method": "m", "params": {"a": 1}}}, "requestState": "s\u00e9"}
+    ]
+
+
+async def test_a_state_that_was_not_sent_is_not_returned() -> None:
+    sent: list[dict[str, Any]] = []
+
+    async def send(params: dict[str, Any]) -> Raw:
+        sent.append(params)
+        return raw({})
+
+    async def answer(method: str, params: Raw) -> Any:
+        return {}
+
+    first = {key: value for key, value in ASK.items() if key != "requestState"}
+    await rounds.play(raw(first), {}, send, answer)
+    await rounds.play(raw({"resultType": "input_required", "requestState": "x"}), {}, send, answer)
+    assert sent == [{"inputResponses": {"k": {}}}, {"requestState": "x"}]
+
+
+async def test_rounds_have_an_end() -> None:
+    count = 0
+
+    async def send(params: dict[str, Any]) -> Raw:
+        nonlocal count
+        count += 1
+        return raw(ASK)
+
+    async def answer(method: str, params: Raw) -> Any:
+        return {}
+
+    with pytest.raises(InputRefused, match="10 times"):
+        await rounds.play(raw(ASK), {}, send, answer)
+    assert count == 10
+
+
+async def test_questions_that_nobody_answers_are_refused() -> None:
+    async def send(params: dict[str, Any]) -> Raw:
+        raise AssertionError
+
+    async def answer(method: str, params: Raw) -> Any:
+        raise MethodNotFound(method)
+
+    with pytest.raises(InputRefused, match="asks for m"):
+        await rounds.play(raw(ASK), {}, send, answer)
+    for wrong in ({"resultType": "input_required"}, {"resultType": "input_required", "inputRequests": 1}):
+        with pytest.raises(TransportError):
+            await rounds.play(raw(wrong), {}, send, answer)
+    with pytest.raises(TransportError, match="unknown type"):
+        rounds.is_complete(raw({"resultType": "task"}))
+
+
+# -- pages ---------------------------------------------------------------------------
+
+
+async def test_an_empty_cursor_is_a_cursor_and_only_its_absence_ends() -> None:
+    asked: list[str | None] = []
+    following = {None: {"nextCursor": ""}, "": {"nextCursor": "b"}, "b": {}}
+
+    async def fetch(cursor: str | None) -> ToolsPage:
+        asked.append(cursor)
+        return page(tools=[{"name": f"t{len(asked)}"}], **following[cursor])
+
+    assert [tool.name for tool in await all_pages(fetch, lambda found: found.tools)] == ["t1", "t2", "t3"]
+    assert asked == [None, "", "b"]
+
+
+async def test_a_list_without_end_is_an_error() -> None:
+    count = 0
+
+    async def fetch(cursor: str | None) -> ToolsPage:
+        nonlocal count
+        count += 1
+        return page(nextCursor=str(count))
+
+    with pytest.raises(TransportError, match="1000 pages"):
+        await all_pages(fetch, lambda found: found.tools)
+
+
+# -- results -------------------------------------------------------------------------
+
+
+def test_schemas_are_kept_as_they_are() -> None:
+    schema = {
+        "$schema": "x",
+        "$defs": {"a": {"$anchor": "b"}},
+        "if": {},
+        "additionalProperties": False,
+        "type": "object",
+    }
+    tool = page(tools=[{"name": "t", "inputSchema": schema, "outputSchema": {"type": "array"}}]).tools[0]
+    assert list(tool.input_schema) == list(schema)
+    assert tool.input_schema == schema
+    assert tool.output_schema == {"type": "array"}
+
+
+def test_an_answer_of_another_kind_is_refused() -> None:
+    for wrong in (b"[]", b"1", b'{"tools": 5}'):
+        with pytest.raises(TransportError, match="no ToolsPage"):
+            decode_result(Raw(wrong), ToolsPage)
+    with pytest.raises(TransportError, match="no ResourceResult"):
+        decode_result(Raw(b"{}"), ResourceResult)
+    assert decode_result(Raw(b"{}"), ToolResult).content is msgspec.UNSET
+
+
+def test_odd_messages_of_a_prompt_are_kept() -> None:
+    result = decode_result(Raw(b'{"messages":[{"role":"user","content":{"type":"scent","x":1}}]}'), PromptResult)
+    assert result.messages[0].content.fields == {"type": "scent", "x": 1}  # type: ignore[union-attr]
+
+
+# -- headers of tools ----------------------------------------------------------------
+
+
+def test_arguments_become_headers() -> None:
+    headers = ToolHeaders()
+    properties = {
+        "a": {"type": "string", "x-mcp-header": "A"},
+        "b": {"type": "integer", "x-mcp-header": "B"},
+        "c": {"type": "object", "properties": {"d": {"type": "boolean", "x-mcp-header": "D"}}},
+    }
+    tools = [
+        ToolEntry("t", input_schema={"type": "object", "properties": properties}),
+        ToolEntry("u", input_schema={"type": "object", "properties": {"x": {"x-mcp-header": ""}}}),
+    ]
+    assert [tool.name for tool in headers.learn(tools)] == ["t"]
+    arguments = {"a": " x", "b": 7.0, "c": {"d": True}}
+    wanted = {"Mcp-Param-A": "=?base64?IHg=?=", "Mcp-Param-B": "7", "Mcp-Param-D": "true"}
+    assert headers.of({"name": "t", "arguments": arguments}) == wanted
+    assert headers.of({"name": "t", "arguments": raw(arguments)}) == wanted
+    assert headers.of({"name": "t", "arguments": {"a": None}}) == {}
+    assert headers.of({"name": "unheard"}) == {}
+    with pytest.raises(InvalidParams):
+        headers.of({"name": "t", "arguments": {"b": 7.5}})
+
+
+# -- passing on ----------------------------------------------------------------------
+
+
+class Back:
+    """Whoever asked us."""
+
+    def __init__(self) -> None:
+        self.notes: list[Note] = []
+        self.questions: list[Call] = []
+
+    async def request(self, call: Call) -> RawReply:
+        self.questions.append(call)
+        return RawReply(body=raw({"action": "accept", "content": {"name": "Grace", "age": 1}}))
+
+    async def notify(self, note: Note) -> None:
+        self.notes.append(note)
+
+
+def call_of(method: str, params: dict[str, Any], back: Back, meta: Meta = NO_META) -> Call:
+    caller = Caller(revision=NEWEST_MODERN)
+    return Call(id=Raw(b"7"), method=method, raw=raw(params), params=None, meta=meta, caller=caller, back=back)
+
+
+@pytest.mark.parametrize(
+    ("transport", "version"),
+    [("stdio", None), ("stdio", "2025-11-25"), ("streamable_http", None), ("streamable_http", "2025-11-25")],
+)
+async def test_a_client_is_a_peer(transport: str, version: str | None) -> None:
+    fields = {"capabilities": {"elicitation": {}}}
+    async with reached(transport, version, fields=fields) as client:
+        back = Back()
+        params = {"name": "slow", "arguments": {"steps": 2}, "_meta": {"progressToken": "theirs", "x": 1}}
+        reply = await client.request(call_of("tools/call", params, back, Meta(progress_token=Raw(b'"theirs"'))))
+        assert isinstance(reply, RawReply)
+        assert b"2 steps" in bytes(reply.body)
+        told = [note.params for note in back.notes if note.method == "notifications/progress"]
+        assert [bytes(progress.progress_token) for progress in told] == [b'"theirs"'] * 2
+        asked = await client.request(call_of("tools/call", {"name": "ask_name", "arguments": {}}, back))
+        assert b"Grace is 1" in bytes(asked.body)  # type: ignore[attr-defined]
+        assert [question.method for question in back.questions] == ["elicitation/create"]
+        listed = await client.request(call_of("tools/list", {}, back))
+        assert b'"echo"' in bytes(listed.body)  # type: ignore[attr-defined]
+        with pytest.raises(RemoteError):
+            await client.request(call_of("tools/call", {"name": "nothing"}, back))
+        with pytest.raises(InvalidParams):
+            await client.request(call_of("tools/call", {"arguments": {}}, back))
+
+
+# -- JSON-RPC by itself --------------------------------------------------------------
+
+
+class Loose:
+    """A link whose other end is the test."""
+
+    address = "test"
+    is_http = is_legacy = False
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.withdrawn: list[tuple[int, str]] = []
+        self.closed = 0
+        self.rpc: Any = None
+
+    async def start(self, receiver: Any) -> None:
+        self.rpc = receiver
+        receiver.receive(b'{"jsonrpc":"2.0","method":"notifications/early"}')
+
+    async def exchange(self, outgoing: Any) -> None:
+        self.sent.append(msgspec.json.decode(outgoing.body))
+
+    async def post(self, message: bytes, **_: Any) -> None:
+        self.sent.append(msgspec.json.decode(message))
+
+    def withdraw(self, outgoing: Any, reason: str) -> None:
+        self.withdrawn.append((outgoing.id, reason))
+
+    def settle(self, version: str) -> None:
+        pass
+
+    async def close(self) -> None:
+        self.closed += 1
+
+    def say(self, **message: Any) -> None:
+        self.rpc.receive(msgspec.json.encode({"jsonrpc": "2.0", **message}))
+
+
+async def test_requests_are_numbered_and_answers_find_them() -> None:
+    link = Loose()
+    rpc = JsonRpcClient(link)
+    with pytest.raises(TransportError, match="not started"):
+        await rpc.request("x")
+    await rpc.start()
+    await rpc.start()
+    first, second = (asyncio.create_task(rpc.request("m", params)) for params in ({"a": 1}, msgspec.UNSET))
+    await asyncio.sleep(0)
+    assert link.sent == [
+        {"jsonrpc": "2.0", "id": 1, "method": "m", "params": {"a": 1}},
+        {"jsonrpc": "2.0", "id": 2, "method": "m"},
+    ]
+    link.say(id="2", result={"two": 2})
+    link.say(id=1, error={"code": -5, "message": "no", "data": [1]})
+    link.say(id=1, result={})
+    link.say(id=99, result={})
+    assert bytes(await second) == b'{"two":2}'
+    with pytest.raises(RemoteError, match="no") as raised:
+        await first
+    assert (raised.value.code, raised.value.data) == (-5, [1])
+    assert len(rpc) == 0
+    await rpc.notify("notifications/x")
+    await rpc.notify("notifications/y", {"p": 1})
+    assert link.sent[2:] == [
+        {"jsonrpc": "2.0", "method": "notifications/x"},
+        {"jsonrpc": "2.0", "method": "notifications/y", "params": {"p": 1}},
+    ]
+    for blank in (rpc.request(" "), rpc.notify("")):
+        with pytest.raises(InvalidParams):
+            await blank
+    await rpc.close()
+
+
+async def test_an_error_that_makes_no_sense_is_still_an_error() -> None:
+    link = Loose()
+    rpc = JsonRpcClient(link)
+    await rpc.start()
+    waiting = asyncio.create_task(rpc.request("m"))
+    await asyncio.sleep(0)
+    link.say(id=1, error="no", result={})
+    with pytest.raises(RemoteError, match="cannot be read"):
+        await waiting
+    await rpc.close()
+
+
+async def test_initialize_is_never_withdrawn_and_others_once() -> None:
+    link = Loose()
+    rpc = JsonRpcClient(link, timeout_s=0.05)
+    await rpc.start()
+    for method in ("initialize", "tools/call"):
+        with pytest.raises(Exception, match="did not come"):
+            await rpc.request(method)
+    assert link.withdrawn == [(2, "timeout")]
+    await rpc.close()
+
+
+async def test_notifications_reach_the_callback_in_order_and_its_failures_stop_nothing() -> None:
+    link, heard = Loose(), []
+
+    async def later(method: str) -> None:
+        heard.append(method)
+
+    def notified(method: str, params: Any, request: Any) -> Any:
+        if method == "notifications/bad":
+            raise RuntimeError("callback")
+        return later(method)
+
+    rpc = JsonRpcClient(link, notified=notified)
+    await rpc.start()
+    for method in ("notifications/a", "notifications/bad", "other/method", "notifications/b"):
+        link.say(method=method)
+    await asyncio.sleep(0.01)
+    assert heard == ["notifications/early", "notifications/a", "notifications/b"]
+    await rpc.close()
+
+
+async def test_hooks_hear_after_the_answer_was_given() -> None:
+    link, order = Loose(), []
+    rpc = JsonRpcClient(link, on_line=lambda line: order.append("hook"))
+    await rpc.start()
+    waiting = asyncio.create_task(rpc.request("m"))
+    await asyncio.sleep(0)
+    order.clear()
+    request = next(iter(rpc._pending.values()))
+    request.answer.add_done_callback(lambda _: order.append("done"))
+    link.say(id=1, result={})
+    assert order == ["hook"]
+    assert request.is_answered
+    await waiting
+    await rpc.close()
+
+
+async def test_losing_the_link_fails_all_and_for_good() -> None:
+    link, lost = Loose(), []
+    rpc = JsonRpcClient(link, lost=lost.append)
+    await rpc.start()
+    waiting = [asyncio.create_task(rpc.request("m")) for _ in range(3)]
+    await asyncio.sleep(0)
+    gone = TransportError("TRANSPORT_CLOSED", "gone")
+    link.rpc.lost(gone)
+    assert await asyncio.gather(*waiting, return_exceptions=True) == [gone] * 3
+    with pytest.raises(ConnectionClosed, match="gone"):
+        await rpc.request("m")
+    assert lost == [gone]
+    await rpc.close()
+    await rpc.close()
+    with pytest.raises(ConnectionClosed):
+        await rpc.start()
+
+
+async def test_a_clock_stands_still_while_a_question_is_answered() -> None:
+    link = Loose()
+
+    async def answer(method: str, params: Raw, request: Any) -> Any:
+        await asyncio.sleep(0.3)
+        return {"answered": True}
+
+    rpc = JsonRpcClient(link, answer=answer, timeout_s=0.2)
+    await rpc.start()
+    waiting = asyncio.create_task(rpc.request("tools/call"))
+    await asyncio.sleep(0)
+    link.say(id="q", method="elicitation/create", params={})
+    await asyncio.sleep(0.35)
+    link.say(id=1, result={"ok": 1})
+    assert bytes(await waiting) == b'{"ok":1}'
+    assert link.sent[1] == {"jsonrpc": "2.0", "id": "q", "result": {"answered": True}}
+    await rpc.close()
+
+
+def test_texts_are_texts() -> None:
+    result = decode_result(
+        raw({"content": [{"type": "text", "text": "a", "annotations": {"priority": 1}}]}), ToolResult
+    )
+    assert isinstance(result.content[0], Text)

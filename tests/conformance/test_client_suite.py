@@ -1,0 +1,128 @@
+"""The official conformance suite, pinned in tests/judges, drives `client.py`: what it does outside `auth/`.
+
+Its own exit code is not enough: it lets pass what it could not examine. So every `checks.json` is
+read. Each scenario runs alone, so that a failure is its own, and all of a revision run at once,
+as the suite does it: with dozens of clients on a few cores.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+SUITE = ROOT / "tests/judges/node_modules/@modelcontextprotocol/conformance/dist/index.js"
+COMMAND = f"'{sys.executable}' '{HERE / 'client.py'}'"
+TIMEOUT_MS = 90_000
+ALONE_S = 100
+TOGETHER_S = 240
+
+VERSIONS = {
+    "2025-06-18": {"initialize", "tools_call"},
+    "2025-11-25": {
+        "elicitation-sep1034-client-defaults",
+        "initialize",
+        "json-schema-2020-12-preservation",
+        "sse-retry",
+        "tools_call",
+    },
+    "2026-07-28": {
+        "http-custom-headers",
+        "http-invalid-tool-headers",
+        "http-standard-headers",
+        "json-schema-2020-12-preservation",
+        "json-schema-ref-no-deref",
+        "request-metadata",
+        "sep-2322-client-request-state",
+        "tools_call",
+    },
+}
+"""What the suite offers; a test below compares, so that nothing can be missed."""
+
+Checks = list[dict[str, str]]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_scenario_of_the_suite_is_run(version: str) -> None:
+    listed = examine("list", "--client", timeout_s=ALONE_S).stdout
+    offered = re.findall(r"^ +- (\S+) \[(.+)\]$", listed, re.MULTILINE)
+    assert len(offered) > 40
+    assert {name for name, versions in offered if version in versions.split(",") and is_ours(name)} == VERSIONS[version]
+
+
+@pytest.mark.timeout(ALONE_S + 10)
+@pytest.mark.parametrize(
+    ("version", "scenario"), [(version, name) for version, names in VERSIONS.items() for name in sorted(names)]
+)
+def test_a_scenario_passes_alone(version: str, scenario: str, tmp_path: Path) -> None:
+    done = examine(
+        *("client", "--command", COMMAND, "--scenario", scenario, "--spec-version", version),
+        *("--timeout", str(TIMEOUT_MS), "-o", str(tmp_path)),
+        timeout_s=ALONE_S,
+    )
+    (checks,) = read_checks(tmp_path).values()
+    assert blemishes({scenario: checks}) == [], report(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.timeout(TOGETHER_S + 10)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_all_scenarios_pass_at_once(version: str, tmp_path: Path) -> None:
+    examine(
+        *("client", "--command", COMMAND, "--suite", "all", "--spec-version", version),
+        *("--timeout", str(TIMEOUT_MS), "-o", str(tmp_path)),
+        timeout_s=TOGETHER_S,
+    )
+    checks = {name: found for name, found in read_checks(tmp_path).items() if is_ours(name)}
+    assert blemishes(checks) == [], report(tmp_path)
+    assert checks.keys() == VERSIONS[version]
+
+
+def is_ours(scenario: str) -> bool:
+    """Authorization is another part's matter."""
+    return not scenario.startswith("auth/")
+
+
+def blemishes(checks: dict[str, Checks]) -> list[str]:
+    """Whatever is neither a success nor merely told, and every scenario that examined nothing."""
+    found = [
+        f"{name}: {check['id']}: {check['status']}: {check.get('errorMessage', '')}"
+        for name, examined in checks.items()
+        for check in examined
+        if check["status"] not in ("SUCCESS", "INFO")
+    ]
+    successes = Counter(name for name, examined in checks.items() for check in examined if check["status"] == "SUCCESS")
+    return found + [f"{name}: nothing was examined" for name in checks if not successes[name]]
+
+
+def read_checks(folder: Path) -> dict[str, Checks]:
+    """What the suite found, by scenario; each writes a folder with its name and the time."""
+    checks: dict[str, Checks] = {}
+    for path in folder.rglob("checks.json"):
+        named = re.fullmatch(r"(.+?)-\d{4}-\d\d-\d\dT[\d-]+Z", str(path.parent.relative_to(folder)))
+        assert named is not None, path.parent
+        assert named[1] not in checks, f"{named[1]} ran twice"
+        checks[named[1]] = json.loads(path.read_bytes())
+    return checks
+
+
+def report(folder: Path) -> str:
+    """What the clients said, for the eyes of whoever has to find out."""
+    said = [(path, path.read_text().strip()) for path in sorted(folder.rglob("std*.txt"))]
+    return "\n".join(f"{path.relative_to(folder)}: {text}" for path, text in said if text and "auth" not in str(path))
+
+
+def examine(*arguments: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
+    """Run the suite to its end."""
+    local = ROOT / ".node/bin/node"
+    node = str(local) if local.exists() else shutil.which("node")
+    if node is None or not SUITE.exists():
+        pytest.skip("no conformance suite here: `make setup` on a machine with node and npm installs it")
+    command = [node, str(SUITE), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)

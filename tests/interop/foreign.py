@@ -1,0 +1,67 @@
+"""Servers that nobody here wrote, in processes of their own: a command for stdio, a process with a port for HTTP."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+HERE = Path(__file__).parent
+JUDGES = HERE.parent / "judges" / "node_modules"
+SERVERS = HERE / "servers"
+START_S = 30.0
+
+
+def studio_command(server: str, node: list[str]) -> list[str]:
+    """The command of a studio in `servers`, without its transport."""
+    runner = [sys.executable] if server.endswith(".py") else node
+    return [*runner, str(SERVERS / server)]
+
+
+@contextlib.contextmanager
+def listening(
+    command: list[str], environment: Mapping[str, str] | None = None, port: int | None = None
+) -> Iterator[int]:
+    """A server over HTTP; its port, which it prints first unless it was told one."""
+    output = subprocess.PIPE if port is None else subprocess.DEVNULL
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=os.environ | {"JUDGES": str(JUDGES)} | dict(environment or {}),
+    )
+    try:
+        if port is None:
+            assert process.stdout is not None
+            port = int(process.stdout.readline())
+        wait_for_port(process, port)
+        yield port
+    finally:
+        process.kill()
+        process.wait(START_S)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def wait_for_port(process: "subprocess.Popen[str]", port: int) -> None:
+    """Wait until somebody listens there."""
+    deadline = time.monotonic() + START_S
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            assert process.poll() is None, f"it ended with {process.poll()}"
+            assert time.monotonic() < deadline, "it does not listen"
+            time.sleep(0.05)
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])

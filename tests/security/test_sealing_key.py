@@ -1,0 +1,83 @@
+import concurrent.futures
+import logging
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hubbub import Server
+from hubbub.app import _sealer
+from hubbub.errors import SettingsError
+from hubbub.security.sealed import Sealer
+from hubbub.security.sealing_key import kept_key, read_key
+from hubbub.settings import ServeSettings
+
+
+def test_a_key_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "sealing.key"
+    key = kept_key(path)
+    assert kept_key(path) == key == read_key(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_of_many_that_start_together_all_get_the_same_key(tmp_path: Path) -> None:
+    path = tmp_path / "sealing.key"
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        assert len(set(pool.map(kept_key, [path] * 64))) == 1
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_where_nothing_can_be_kept_a_passing_key_does(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").write_text("")
+    with caplog.at_level(logging.WARNING, "hubbub.security"):
+        assert kept_key(tmp_path / "file" / "key") != kept_key(tmp_path / "file" / "key")
+    assert {record.message for record in caplog.records} == {"sealing_key_not_kept"}
+
+
+@pytest.mark.parametrize("text", ["", "ab", "x" * 64, "ab" * 33, "ä"])
+def test_a_file_that_holds_no_key_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "key").write_text(text)
+    with pytest.raises(SettingsError, match="64 hex digits"):
+        _sealer(ServeSettings(sealing_key_file=str(tmp_path / "key")))
+    with pytest.raises(SettingsError, match="cannot be read"):
+        _sealer(ServeSettings(sealing_key_file=str(tmp_path / "none")))
+
+
+def test_a_given_key_opens_what_another_process_sealed_with_it(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("0b" * 32 + "\n")
+    settings = ServeSettings(sealing_key_file=str(tmp_path / "key"))
+    assert _sealer(settings).open("cursor", _sealer(settings).seal("cursor", [1])) == [1]
+
+
+def test_a_server_made_with_a_sealer_keeps_it() -> None:
+    own, other = Sealer(), Sealer()
+    given, plain = Server("x", sealer=own), Server("x")
+    given.offer_sealer(other)
+    plain.offer_sealer(other)
+    assert given.sealer is own
+    assert plain.sealer is other
+
+
+def test_the_key_is_read_only_when_something_is_sealed() -> None:
+    def load() -> bytes:
+        loads.append(1)
+        return b"k" * 32
+
+    loads: list[int] = []
+    sealer = Sealer(load=load)
+    assert not loads
+    assert sealer.open("a", sealer.seal("a", 1)) == 1
+    assert loads == [1]
+
+
+def test_the_data_folder_is_looked_for_only_then(tmp_path: Path) -> None:
+    code = (
+        "import sys; from hubbub.app import _sealer; from hubbub.settings import ServeSettings as S; s = _sealer(S());"
+        "assert 'platformdirs' not in sys.modules; s.seal('a', 1)"
+    )
+    environment = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=30)
+    assert len(list(tmp_path.rglob("sealing.key"))) == 1

@@ -1,0 +1,193 @@
+"""The client's ends of WebSocket and of HTTP+SSE."""
+
+import asyncio
+import json
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from tests.client.ends import nothing_left, until
+from tests.client.scripted import Asked, scripted
+
+from hubbub.client import Client, ServerConfig
+from hubbub.errors import ConnectionClosed, HttpError, SessionLost, TransportError
+from hubbub.net.backoff import Backoff
+from hubbub.net.door import Door
+from hubbub.net.egress import ANYWHERE
+from hubbub.transports.websocket_client import WebSocketLink
+
+INITIALIZED = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "w"}}
+
+
+class Sockets:
+    """A WebSocket server that can be told to drop its clients; another library's, so that we do not judge ourselves."""
+
+    def __init__(self) -> None:
+        self.sockets: list[web.WebSocketResponse] = []
+        self.seen: list[str] = []
+        self.protocols: list[str | None] = []
+        self.refuses = 0
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        if self.refuses:
+            self.refuses -= 1
+            return web.Response(status=503)
+        socket = web.WebSocketResponse(protocols=("mcp.v1",))
+        await socket.prepare(request)
+        self.sockets.append(socket)
+        self.protocols.append(socket.ws_protocol)
+        async for message in socket:
+            if message.type != aiohttp.WSMsgType.TEXT:
+                break
+            asked = json.loads(message.data)
+            self.seen.append(asked["method"])
+            result: Any = {"initialize": INITIALIZED, "tools/list": {"tools": []}}.get(asked["method"])
+            if "id" in asked and result is not None:
+                await socket.send_str(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}))
+        return socket
+
+    async def drop(self) -> None:
+        for socket in self.sockets:
+            transport = socket._req.transport if socket._req is not None else None
+            if transport is not None:
+                transport.abort()
+
+    async def __aenter__(self) -> "Sockets":
+        application = web.Application()
+        application.router.add_get("/ws", self.handle)
+        self._runner = web.AppRunner(application, shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self.url = f"ws://127.0.0.1:{self._runner.addresses[0][1]}/ws"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+
+
+def client_of(server: Sockets, *, steps: tuple[float, ...] = (0.02,)) -> Client:
+    async def headers() -> dict[str, str]:
+        return {}
+
+    def link(config: ServerConfig) -> WebSocketLink:
+        return WebSocketLink(Door(ANYWHERE), str(config.url), headers, backoff=Backoff(steps, jitter=0))
+
+    config = ServerConfig(id="w", transport="websocket", url=server.url, protocol_version="2025-11-25")
+    return Client(config, link=link)
+
+
+async def test_a_socket_that_breaks_is_opened_again_with_a_new_session() -> None:
+    async with nothing_left(), Sockets() as server, client_of(server) as client:
+        assert server.protocols == ["mcp.v1"]
+        assert await client.tools() == []
+        waiting = asyncio.create_task(client.call_tool("slow"))
+        await until(lambda: "tools/call" in server.seen)
+        server.refuses = 2
+        await server.drop()
+        with pytest.raises(TransportError) as raised:
+            await waiting
+        assert raised.value.code == "TRANSPORT_CLOSED"
+        assert await client.tools() == []
+        assert server.seen.count("initialize") == 2
+        assert server.seen.count("tools/call") == 1
+
+
+async def test_a_call_right_after_the_break_is_not_repeated() -> None:
+    async with nothing_left(), Sockets() as server, client_of(server) as client:
+        await server.drop()
+        await until(lambda: len(server.sockets) == 2)
+        with pytest.raises(SessionLost):
+            await client.call_tool("slow")
+        assert "tools/call" not in server.seen
+        assert server.seen.count("initialize") == 2
+
+
+async def test_a_server_that_stays_away_is_lost() -> None:
+    async with nothing_left(), Sockets() as server, client_of(server) as client:
+        server.refuses = 100
+        await server.drop()
+        error = await client.wait_lost()
+        assert isinstance(error, TransportError)
+        assert not client.is_open
+
+
+async def test_a_server_without_sockets_says_so() -> None:
+    async with nothing_left(), scripted(lambda asked: asked.reply(404)) as server:
+        config = ServerConfig(id="w", transport="ws", url=server.url.replace("http", "ws"))
+        with pytest.raises(TransportError, match="status 404"):
+            await Client(config).start()
+
+
+# -- HTTP+SSE ------------------------------------------------------------------------
+
+
+class OldServer:
+    """A server of 2024-11-05; where it tells to post is up to the test."""
+
+    def __init__(self, endpoint: str = "/messages?id=1") -> None:
+        self.endpoint = endpoint
+        self.streams: list[Asked] = []
+
+    async def __call__(self, asked: Asked) -> None:
+        if asked.method == "GET":
+            self.streams.append(asked)
+            await asked.stream(f"event: endpoint\ndata: {self.endpoint}\n\n")
+            await asyncio.sleep(30)
+        elif asked.path.startswith("/messages"):
+            await asked.reply(202)
+            if "id" in asked.message:
+                result = INITIALIZED if asked.rpc == "initialize" else {"tools": []}
+                await self.streams[-1].stream("event: message\n" + asked.event(result))
+        else:
+            await asked.reply(405)
+
+
+async def test_the_oldest_transport_is_the_last_resort() -> None:
+    async with nothing_left(), scripted(OldServer()) as server:
+        async with Client(ServerConfig(id="o", transport="http", url=server.url)) as client:
+            assert (client.era, client.server_info.name) == ("legacy", "w")
+            assert await client.tools() == []
+        assert [asked.rpc for asked in server.asked][:3] == ["server/discover", "initialize", "GET"]
+
+
+async def test_a_stream_that_tells_to_post_elsewhere_is_refused() -> None:
+    async with nothing_left(), scripted(OldServer("http://169.254.169.254/messages")) as server:
+        with pytest.raises(TransportError, match="another server"):
+            await Client(ServerConfig(id="o", transport="sse", url=server.url)).start()
+
+
+async def test_a_stream_that_ends_fails_what_waits() -> None:
+    old = OldServer()
+    async with nothing_left(), scripted(old) as server:
+        client = await Client(ServerConfig(id="o", transport="sse", url=server.url)).start()
+        old.endpoint = "/messages"
+        waiting = asyncio.create_task(client._session.rpc.request("tools/list", timeout_s=10))
+        await waiting
+        old.streams[0].reset()
+        error = await client.wait_lost()
+        assert isinstance(error, TransportError)
+        await client.close()
+
+
+async def test_closing_while_starting_ends_the_start() -> None:
+    async def hang(asked: Asked) -> None:
+        await asyncio.sleep(30)
+
+    async with nothing_left(), scripted(hang) as server:
+        for transport in ("sse", "http"):
+            client = Client(ServerConfig(id="o", transport=transport, url=server.url))
+            starting = asyncio.create_task(client.start())
+            count = len(server.asked)
+            await until(lambda count=count: len(server.asked) > count)  # type: ignore[misc]
+            await client.close()
+            with pytest.raises((ConnectionClosed, TransportError)):
+                await starting
+
+
+async def test_a_server_that_has_neither_fails_with_its_first_refusal() -> None:
+    async with nothing_left(), scripted(lambda asked: asked.reply(404, b"nothing here")) as server:
+        with pytest.raises(HttpError) as raised:
+            await Client(ServerConfig(id="o", transport="http", url=server.url)).start()
+        assert raised.value.status == 404

@@ -1,0 +1,412 @@
+"""The client's end of stdio with servers that misbehave in every way a process can."""
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from tests.client.ends import nothing_left, stdio_config, until
+
+from hubbub.client import Client, ServerConfig
+from hubbub.errors import (
+    ConnectionClosed,
+    DeadlineExceeded,
+    HubbubError,
+    ProtocolVersionNotSupported,
+    RemoteError,
+    TransportError,
+)
+from hubbub.transports.stdio_client import INHERITED, StdioLink, environment
+
+ODD = str(Path(__file__).parents[1] / "client" / "odd_server.py")
+
+
+def odd(mode: str, **fields: Any) -> ServerConfig:
+    return stdio_config(ODD, mode, **{"protocol_version": "2025-11-25", **fields})
+
+
+class Kept:
+    """A receiver that keeps what comes."""
+
+    def __init__(self) -> None:
+        self.messages: list[bytes] = []
+        self.ends: list[HubbubError] = []
+
+    def receive(self, message: bytes, outgoing: Any = None) -> bool:
+        self.messages.append(message)
+        return True
+
+    def garbled(self, error: Any) -> None:
+        self.ends.append(error)
+
+    def interrupted(self, error: Any) -> None:
+        self.ends.append(error)
+
+    def lost(self, error: Any) -> None:
+        self.ends.append(error)
+
+
+def link(*command: str, **options: Any) -> StdioLink:
+    async def variables() -> dict[str, str | None]:
+        return {}
+
+    return StdioLink(command, variables, **options)
+
+
+def is_running(process: psutil.Process) -> bool:
+    try:
+        return process.status() != "zombie"
+    except psutil.NoSuchProcess:
+        return False
+
+
+async def test_two_pages_and_a_call() -> None:
+    async with nothing_left(), Client(odd("sane")) as client:
+        assert client.server_info.name == "odd"
+        assert [tool.name for tool in await client.tools()] == ["echo", "second"]
+        assert (await client.list_tools(cursor="")).tools[0].name == "second"
+        result = await client.call_tool("echo", {"a": 1})
+        assert result.content[0].text == '{"a": 1}'
+
+
+async def test_an_unset_version_falls_back_to_the_default_of_the_legacy_era() -> None:
+    async with nothing_left(), Client(odd("sane", protocol_version=None)) as client:
+        assert (client.era, client.protocol_version) == ("legacy", "2025-11-25")
+
+
+async def test_a_version_that_we_do_not_speak_fails_the_start() -> None:
+    async with nothing_left():
+        with pytest.raises(ProtocolVersionNotSupported, match=r"2025-11-25 and speaks 1999-01-01"):
+            await Client(odd("sane", env={"ODD_VERSION": "1999-01-01"})).start()
+
+
+async def test_an_older_answer_is_accepted() -> None:
+    async with Client(odd("sane", env={"ODD_VERSION": "2024-11-05"})) as client:
+        assert client.protocol_version == "2024-11-05"
+
+
+async def test_a_server_that_never_answers_costs_the_deadline_and_no_more() -> None:
+    async with nothing_left(), Client(odd("silent")) as client:
+        started = time.monotonic()
+        with pytest.raises(DeadlineExceeded, match=r"tools/list did not come within 0.2 s"):
+            await client.tools(timeout_s=0.2)
+        assert time.monotonic() - started < 2
+
+
+async def test_a_timeout_sends_one_cancellation_with_its_reason() -> None:
+    said: list[str] = []
+    async with Client(odd("silent", timeout_s=5, on_stderr_line=said.append)) as client:
+        with pytest.raises(DeadlineExceeded):
+            await client.call_tool("echo", timeout_s=0.1)
+    recorded: list[str] = []
+    async with Client(odd("record", on_stderr_line=recorded.append)) as client:
+        task = asyncio.create_task(client.call_tool("echo"))
+        await task
+        rpc = client._session.rpc
+        request = rpc.request("nothing/known", timeout_s=5)
+        with pytest.raises(RemoteError):
+            await request
+        await until(lambda: len(recorded) >= 4)
+    assert [json.loads(line)["method"] for line in recorded] == [
+        "initialize",
+        "notifications/initialized",
+        "tools/call",
+        "nothing/known",
+    ]
+    assert [json.loads(line).get("id") for line in recorded] == [1, None, 2, 3]
+
+
+@pytest.mark.parametrize("timeout_s", [0, -1, float("nan"), True])
+async def test_a_wrong_timeout_is_refused_before_anything_is_sent(timeout_s: float) -> None:
+    recorded: list[str] = []
+    async with Client(odd("record", on_stderr_line=recorded.append)) as client:
+        with pytest.raises(HubbubError, match="above 0"):
+            await client.call_tool("echo", timeout_s=timeout_s)
+        await client.ping()
+        await until(lambda: len(recorded) >= 3)
+    assert [json.loads(line)["method"] for line in recorded][2] == "ping"
+
+
+async def test_garbage_is_passed_over() -> None:
+    seen: list[str] = []
+    async with nothing_left(), Client(odd("garbage", on_stdout_line=seen.append)) as client:
+        assert len(await client.tools()) == 2
+    assert any("not json" in line for line in seen)
+
+
+@pytest.mark.parametrize("mode", ["twice", "wrong-id"])
+async def test_answers_to_nothing_are_passed_over(mode: str) -> None:
+    async with nothing_left(), Client(odd(mode)) as client:
+        assert [tool.name for tool in await client.tools()] == ["echo", "second"]
+        assert (await client.call_tool("echo", {"n": 1})).content[0].text == '{"n": 1}'
+
+
+async def test_an_id_that_comes_back_as_text_is_ours_all_the_same() -> None:
+    async with Client(odd("string-id")) as client:
+        assert await client.tools() == []
+
+
+async def test_a_line_that_is_too_long_is_an_error_at_once() -> None:
+    async with nothing_left(), Client(odd("huge")) as client:
+        with pytest.raises(TransportError, match="larger than") as raised:
+            await client.tools(timeout_s=10)
+        assert raised.value.code == "INVALID_RESPONSE"
+
+
+async def test_a_line_without_end_takes_no_memory() -> None:
+    async with nothing_left():
+        client = await Client(odd("endless")).start()
+        before = psutil.Process().memory_info().rss
+        with pytest.raises(TransportError):
+            await client.tools(timeout_s=10)
+        with pytest.raises(DeadlineExceeded):
+            await client.tools(timeout_s=1)
+        assert psutil.Process().memory_info().rss - before < 100 << 20
+        await client.close()
+
+
+async def test_an_exit_fails_what_waits_at_once_and_says_why() -> None:
+    async with nothing_left(), Client(odd("exit")) as client:
+        started = time.monotonic()
+        with pytest.raises(TransportError, match=r"has ended with status 3; it said: one \| last words") as raised:
+            await client.tools(timeout_s=10)
+        assert time.monotonic() - started < 1
+        assert raised.value.code == "TRANSPORT_CLOSED"
+        assert raised.value.data["exitstatus"] == 3
+        assert raised.value.data["stderr"] == ["one", "last words"]
+        with pytest.raises(ConnectionClosed, match="status 3"):
+            await client.tools()
+        assert await client.wait_lost() is raised.value
+        assert not client.is_open
+
+
+async def test_a_failure_at_the_start_says_what_the_server_said() -> None:
+    async with nothing_left():
+        with pytest.raises(TransportError, match="status 7; it said: cannot find my files"):
+            await Client(odd("start-and-fail")).start()
+
+
+async def test_what_was_written_before_the_exit_still_counts() -> None:
+    async with nothing_left(), Client(odd("exit-after-answer")) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["echo"]
+
+
+async def test_a_child_that_holds_the_pipe_delays_nothing() -> None:
+    async with nothing_left(), Client(odd("exit-with-child")) as client:
+        await client.list_tools()
+        started = time.monotonic()
+        with pytest.raises((TransportError, ConnectionClosed), match="status 4"):
+            await client.list_tools(timeout_s=10)
+        assert time.monotonic() - started < 2
+
+
+async def test_a_server_that_closes_its_output_and_lives_is_lost() -> None:
+    async with nothing_left():
+        client = await Client(odd("close-output")).start()
+        started = time.monotonic()
+        with pytest.raises(TransportError, match="has closed its output"):
+            await client.tools(timeout_s=10)
+        assert time.monotonic() - started < 2
+        await client.close()
+        assert time.monotonic() - started < 8
+
+
+@pytest.mark.parametrize("mode", ["family", "stubborn"])
+async def test_the_whole_tree_ends_with_the_client(mode: str) -> None:
+    client = await Client(odd(mode)).start()
+    await client.ping()
+    family = [child for child in psutil.Process().children(recursive=True) if child.status() != "zombie"]
+    assert len(family) == 3
+    started = time.monotonic()
+    await client.close()
+    assert time.monotonic() - started < 8
+    await until(lambda: not any(is_running(process) for process in family))
+
+
+async def test_a_command_that_is_not_there() -> None:
+    async with nothing_left():
+        with pytest.raises(TransportError, match="'no-such-program-here' cannot be started: No such file") as raised:
+            await Client(ServerConfig(id="x", command="no-such-program-here")).start()
+        assert not raised.value.may_have_executed
+
+
+async def test_the_environment_is_small_and_can_be_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_SECRET_OF_OURS", "x")
+    monkeypatch.setenv("USER", "ada")
+    assert "A_SECRET_OF_OURS" not in environment({})
+    assert set(environment({})) <= set(INHERITED)
+    assert environment({"USER": None, "X": "1"}).get("USER") is None
+
+    async def provide() -> dict[str, str]:
+        return {"X": "provided", "Y": "2"}
+
+    said: list[str] = []
+    code = "import os,sys; sys.stderr.write(' '.join(sorted(k+'='+v for k,v in os.environ.items())) + '\\n')"
+    config = ServerConfig(
+        id="x",
+        command=sys.executable,
+        args=["-c", code],
+        env={"X": "static", "USER": None},
+        env_provider=provide,
+        on_stderr_line=said.append,
+    )
+    with pytest.raises(HubbubError):
+        await Client(config).start()
+    assert "X=provided" in said[0]
+    assert "Y=2" in said[0]
+    assert "USER=" not in said[0]
+    assert "A_SECRET" not in said[0]
+
+
+async def test_a_provider_that_fails_keeps_its_secret() -> None:
+    def provide() -> dict[str, str]:
+        raise RuntimeError("canary-77")
+
+    for provider in (provide, lambda: "not a mapping"):
+        with pytest.raises(TransportError, match="env_provider") as raised:
+            await Client(ServerConfig(id="x", command="cat", env_provider=provider)).start()  # type: ignore[arg-type]
+        assert "canary-77" not in str(raised.value)
+        assert raised.value.__cause__ is None
+
+
+async def test_starting_and_closing_twice_is_the_same_as_once() -> None:
+    async with nothing_left():
+        client = Client(odd("sane"))
+        await client.start()
+        await client.start()
+        await asyncio.gather(client.close(), client.close())
+        await client.close()
+        with pytest.raises(ConnectionClosed):
+            await client.start()
+        with pytest.raises(ConnectionClosed):
+            await client.tools()
+
+
+async def test_closing_without_a_start_is_nothing() -> None:
+    async with nothing_left():
+        await Client(odd("sane")).close()
+
+
+async def test_asking_before_the_start_is_an_error() -> None:
+    with pytest.raises(TransportError, match="not started"):
+        await Client(odd("sane")).tools()
+
+
+async def test_closing_from_another_task_fails_what_waits() -> None:
+    async with nothing_left():
+        client = await Client(odd("silent")).start()
+        waiting = asyncio.create_task(client.tools(timeout_s=30))
+        await until(lambda: len(client._session.rpc) == 1)
+        await asyncio.create_task(client.close())
+        with pytest.raises(ConnectionClosed, match="closed"):
+            await waiting
+
+
+async def test_a_start_that_is_cancelled_leaves_nothing() -> None:
+    async with nothing_left():
+        starting = asyncio.create_task(Client(odd("silent", protocol_version="2026-07-28", timeout_s=20)).start())
+        await asyncio.sleep(0.2)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+
+
+async def test_many_writers_do_not_mix_their_lines() -> None:
+    async with nothing_left(), Client(odd("sane")) as client:
+        texts = ["x" * size for size in range(0, 40_000, 1000)]
+        results = await asyncio.gather(*(client.call_tool("echo", {"t": text}) for text in texts))
+        assert [json.loads(result.content[0].text)["t"] for result in results] == texts
+
+
+async def test_a_raw_link_writes_and_reads_lines() -> None:
+    async with nothing_left():
+        kept, cat = Kept(), link("cat")
+        await cat.start(kept)
+        await cat.post(b'{"jsonrpc":"2.0","method":"x"}')
+        await until(lambda: bool(kept.messages))
+        await cat.close()
+        assert kept.messages == [b'{"jsonrpc":"2.0","method":"x"}']
+        assert kept.ends == []
+        with pytest.raises(TransportError):
+            await cat.post(b"{}")
+        with pytest.raises(TransportError, match="not started"):
+            await link("cat").post(b"{}")
+
+
+async def test_a_hook_that_fails_stops_nothing() -> None:
+    def fail(line: str) -> None:
+        raise RuntimeError(line)
+
+    async with Client(odd("record", on_stderr_line=fail, on_stdout_line=fail)) as client:
+        assert len(await client.tools()) == 2
+
+
+async def test_questions_are_told_from_answers_by_their_method() -> None:
+    async with Client(odd("question-with-our-id")) as client:
+        found = (await client.call_tool("echo")).structured_content
+        assert found["pong"] == {"jsonrpc": "2.0", "id": 2, "result": {}}
+        assert found["refused"]["error"]["code"] == -32601
+
+
+async def test_a_list_that_loops_is_an_error() -> None:
+    async with Client(odd("loop-cursor")) as client:
+        with pytest.raises(TransportError, match="already gave"):
+            await client.tools()
+
+
+async def test_odd_content_costs_only_itself() -> None:
+    async with Client(odd("odd-content")) as client:
+        result = await client.call_tool("echo")
+        assert [getattr(block, "type", type(block).__name__) for block in result.content] == [
+            "Text",
+            "hologram",
+            "image",
+        ]
+        assert not result.is_error
+        assert [tool.name for tool in await client.tools()] == ["good"]
+
+
+async def test_what_was_given_in_confidence_does_not_come_back_in_errors() -> None:
+    code = "import os,sys; sys.stderr.write('I got ' + os.environ['API_TOKEN'] + '\\n')"
+    config = ServerConfig(id="x", command=sys.executable, args=["-c", code], env={"API_TOKEN": "canary-31337"})
+    with pytest.raises(TransportError, match=r"it said: I got \*\*\*") as raised:
+        await Client(config).start()
+    assert "canary-31337" not in repr(raised.value.data)
+
+
+async def test_an_old_server_that_ends_at_an_unexpected_message_is_started_again() -> None:
+    async with nothing_left():
+        for _ in range(2):
+            async with Client(odd("dies-of-probes", protocol_version=None)) as client:
+                assert client.era == "legacy"
+                assert len(await client.tools()) == 2
+                assert client.is_open
+
+
+async def test_a_question_that_is_withdrawn_is_not_answered() -> None:
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def never(request: Any) -> dict[str, Any]:
+        started.set()
+        try:
+            await asyncio.sleep(30)
+        finally:
+            ended.set()
+        return {}
+
+    async with nothing_left(), Client(odd("withdraws-its-question"), elicitation=never) as client:
+        await client.call_tool("echo")
+        assert started.is_set()
+        await ended.wait()
+
+
+async def test_tools_may_change_while_one_is_called() -> None:
+    heard: list[str] = []
+    async with Client(odd("changes"), on_change=lambda change: heard.append(change.kind)) as client:
+        results = await asyncio.gather(*(client.call_tool("echo", {"n": n}) for n in range(10)), client.tools())
+        assert [result.content[0].text for result in results[:10]] == [json.dumps({"n": n}) for n in range(10)]
+        assert heard == ["tools"] * 11
