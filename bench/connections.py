@@ -45,6 +45,8 @@ class Connection(asyncio.Protocol):
 
     async def ask(self, request: bytes) -> bytes:
         """Send one request; its answer, head and body."""
+        if self._transport.is_closing():
+            raise self._server.complaint("it has closed a connection")
         done: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._done, self._take = done, done.set_result
         self._transport.write(request)

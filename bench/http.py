@@ -60,11 +60,12 @@ def _visit(target: str, phase_s: float) -> Values:
     async def in_json(server: ServerProcess, clients: list[Connection]) -> Values:
         legacy = await _open_sessions(clients)
         modern = [(client, messages.modern_call()) for client in clients]
+        # Many before one: idle connections are closed after a while.
         return {
-            **_one("legacy_one", await _phase(server, legacy[:1], phase_s)),
-            **_one("modern_one", await _phase(server, modern[:1], phase_s)),
             **_many("legacy", await _phase(server, legacy, phase_s)),
             **_many("modern", await _phase(server, modern, phase_s)),
+            **_one("legacy_one", await _phase(server, legacy[:1], phase_s)),
+            **_one("modern_one", await _phase(server, modern[:1], phase_s)),
         }
 
     async def in_events(server: ServerProcess, clients: list[Connection]) -> Values:

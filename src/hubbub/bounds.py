@@ -164,7 +164,7 @@ REQUESTED_HEADERS: Final = 64
 REQUEST_S: Final = 10.0
 """One request to a server, unless its caller says otherwise."""
 PROBE_S: Final = 10.0
-"""How long a server may take to say which era it speaks; a slow modern one must not pass for an old one."""
+"""How long a stream of the oldest transport may take to tell where to post."""
 CONNECT_S: Final = 10.0
 """One connection to a server."""
 RESPONSE_BYTES: Final = 8 * 1024 * 1024
@@ -175,6 +175,8 @@ ERROR_BODY_BYTES: Final = 2000
 """What is kept of the body of an HTTP error."""
 RECONNECTS: Final = 20
 """How often one answer's stream is taken up again without anything new on it."""
+STEADY_STREAM_S: Final = 30.0
+"""A stream that lived longer than this was well, even if it brought nothing: failures are counted anew."""
 LONGEST_RETRY_S: Final = 300.0
 """The longest wait that a server may ask for before its stream is taken up again."""
 CLOSE_S: Final = 2.0

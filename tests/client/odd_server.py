@@ -108,6 +108,11 @@ def misbehave(request):
         case "dies-of-probes":
             if method == "server/discover":
                 raise SystemExit(1)
+        case "slow-and-modern":
+            if method == "server/discover":
+                time.sleep(1)
+                answer(request, {"supportedVersions": ["2026-07-28"], "capabilities": {}})
+                return True
         case "odd-content":
             if method == "tools/call":
                 blocks = [

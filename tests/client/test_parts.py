@@ -15,7 +15,15 @@ from hubbub.client.listing import all_pages
 from hubbub.client.results import PromptResult, PromptsPage, ResourceResult, ToolResult, ToolsPage, decode_result
 from hubbub.client.rpc import JsonRpcClient
 from hubbub.client.tool_headers import ToolHeaders
-from hubbub.errors import ConnectionClosed, InputRefused, InvalidParams, MethodNotFound, RemoteError, TransportError
+from hubbub.errors import (
+    ConnectionClosed,
+    DeadlineExceeded,
+    InputRefused,
+    InvalidParams,
+    MethodNotFound,
+    RemoteError,
+    TransportError,
+)
 from hubbub.ports import as_it_is
 from hubbub.protocol.model import NO_META, Call, Caller, Meta, Note, RawReply
 from hubbub.protocol.revisions import NEWEST_MODERN
@@ -446,6 +454,31 @@ async def test_a_clock_stands_still_while_a_question_is_answered() -> None:
     link.say(id=1, result={"ok": 1})
     assert bytes(await waiting) == b'{"ok":1}'
     assert link.sent[1] == {"jsonrpc": "2.0", "id": "q", "result": {"answered": True}}
+    await rpc.close()
+
+
+async def test_a_clock_stands_still_until_the_last_of_several_questions_is_answered() -> None:
+    link = Loose()
+    answered = {"first": asyncio.Event(), "second": asyncio.Event()}
+
+    async def answer(method: str, params: Raw, request: Any) -> Any:
+        await answered[msgspec.json.decode(params)["which"]].wait()
+        return {}
+
+    rpc = JsonRpcClient(link, answer=answer, timeout_s=0.2)
+    await rpc.start()
+    waiting = asyncio.create_task(rpc.request("tools/call"))
+    await asyncio.sleep(0)
+    for which in answered:
+        link.say(id=which, method="elicitation/create", params={"which": which})
+    await asyncio.sleep(0)
+    answered["first"].set()
+    done, _ = await asyncio.wait([waiting], timeout=0.4)
+    assert not done, "the clock ran while the second question was open"
+    answered["second"].set()
+    with pytest.raises(DeadlineExceeded):
+        await asyncio.wait_for(waiting, 5)
+    assert [sent["id"] for sent in link.sent] == [1, "first", "second"]
     await rpc.close()
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.client.ends import nothing_left, until
 from tests.client.scripted import Asked, Handler, Scripted, legacy, scripted
 
+from hubbub import bounds
 from hubbub.client import Client, Fleet, ServerConfig, era
 from hubbub.errors import (
     ConnectionClosed,
@@ -282,6 +283,55 @@ async def test_a_session_that_is_lost_twice_is_an_error() -> None:
         assert server.count("tools/list") == 2
 
 
+async def _unavailable(asked: Asked) -> None:
+    await asked.reply(503)
+
+
+async def _refused(asked: Asked) -> None:
+    await asked.error(200, -32603, mcp_session_id="never")
+
+
+async def _broken(asked: Asked) -> None:
+    asked.reset()
+
+
+@pytest.mark.parametrize("fail", [_unavailable, _refused, _broken])
+async def test_a_session_that_could_not_be_renewed_is_renewed_by_the_next_who_asks(fail: Handler) -> None:
+    opened: list[str] = []
+
+    async def handle(asked: Asked) -> None:
+        session = asked.headers.get("mcp-session-id")
+        if asked.rpc == "initialize" and len(opened) == 1:
+            opened.append("none")
+            await fail(asked)
+        elif asked.rpc == "initialize":
+            opened.append(f"s{len(opened)}")
+            await legacy(session=opened[-1])(asked)
+        elif asked.rpc == "tools/list" and session != "s2":
+            await asked.reply(404 if session == "s0" else 400)
+        else:
+            raise NotImplementedError
+
+    async with nothing_left(), scripted(legacy(handle)) as server, Client(config(server)) as client:
+        with pytest.raises((TransportError, RemoteError)):
+            await client.tools()
+        assert len(await client.tools()) == 1
+        assert opened == ["s0", "none", "s2"]
+        assert [asked.headers.get("mcp-session-id") for asked in server.all("tools/list")] == ["s0", "s0", "s2"]
+        assert all("mcp-session-id" not in asked.headers for asked in server.all("initialize"))
+        assert all("mcp-protocol-version" not in asked.headers for asked in server.all("initialize"))
+
+
+async def test_a_question_during_the_opening_is_answered_in_the_new_session() -> None:
+    async def handle(asked: Asked) -> None:
+        await asked.stream('data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n', mcp_session_id="s1")
+        await until(lambda: server.count("answer") == 1)
+        await asked.stream(asked.event({"protocolVersion": "2025-11-25", "capabilities": {}}))
+
+    async with nothing_left(), scripted(legacy(on("initialize", handle))) as server, Client(config(server)):
+        assert server.all("answer")[0].headers["mcp-session-id"] == "s1"
+
+
 async def test_an_unknown_method_is_no_lost_session() -> None:
     handler = legacy(on("ping", lambda asked: asked.error(404, -32601, "Method not found")))
     async with scripted(handler) as server, Client(config(server)) as client:
@@ -380,6 +430,27 @@ async def test_what_the_server_says_unasked_arrives_and_questions_are_answered()
         answer = server.all("answer")[0]
         assert answer.message == {"jsonrpc": "2.0", "id": "q", "result": {}}
         assert answer.headers["mcp-session-id"] == "s1"
+
+
+async def _ends_soon(asked: Asked) -> None:
+    await asked.stream("retry: 1\n\n")
+    await asyncio.sleep(0.02)
+    asked.close()
+
+
+async def test_a_stream_that_lives_long_is_opened_again_however_often_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "STEADY_STREAM_S", 0.01)
+    async with nothing_left(), scripted(legacy(on("GET", _ends_soon))) as server, Client(config(server)):
+        await until(lambda: server.count("GET") > 30)
+
+
+async def test_a_stream_that_never_lives_long_is_given_up_and_the_hook_is_told() -> None:
+    said: list[str] = []
+    handler = legacy(on("GET", _ends_soon))
+    async with scripted(handler) as server, Client(config(server, on_stderr_line=said.append)) as client:
+        await until(lambda: any("is given up" in line for line in said))
+        assert server.count("GET") == 20
+        assert len(await client.tools()) == 1
 
 
 async def test_an_answer_may_come_on_the_other_stream() -> None:
@@ -549,6 +620,16 @@ async def test_a_modern_notification_has_the_headers_of_a_request() -> None:
         assert told.headers["mcp-method"] == "notifications/x"
         assert told.headers["mcp-protocol-version"] == "2026-07-28"
         assert told.message == {"jsonrpc": "2.0", "method": "notifications/x", "params": {"a": 1}}
+
+
+async def test_the_timeout_governs_the_probe() -> None:
+    async def hang(asked: Asked) -> None:
+        await asyncio.sleep(60)
+
+    async with nothing_left(), scripted(legacy(on("server/discover", hang))) as server, asyncio.timeout(5):
+        with pytest.raises(DeadlineExceeded, match=r"server/discover did not come within 0\.3 s"):
+            await Client(config(server, protocol_version=None, timeout_s=0.3)).start()
+        assert server.count("initialize") == 0
 
 
 async def test_a_pinned_version_is_not_probed() -> None:

@@ -11,7 +11,7 @@ from tests.client.ends import nothing_left, until
 from tests.client.scripted import Asked, scripted
 
 from hubbub.client import Client, ServerConfig
-from hubbub.errors import ConnectionClosed, HttpError, RemoteError, SessionLost, TransportError
+from hubbub.errors import ConnectionClosed, DeadlineExceeded, HttpError, RemoteError, SessionLost, TransportError
 from hubbub.net.backoff import Backoff
 from hubbub.net.door import Door
 from hubbub.net.egress import ANYWHERE
@@ -28,6 +28,7 @@ class Sockets:
         self.seen: list[str] = []
         self.protocols: list[str | None] = []
         self.refuses = 0
+        self.refuses_sessions = 0
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         if self.refuses:
@@ -43,7 +44,11 @@ class Sockets:
             asked = json.loads(message.data)
             self.seen.append(asked["method"])
             result: Any = {"initialize": INITIALIZED, "tools/list": {"tools": []}}.get(asked["method"])
-            if "id" in asked and result is not None:
+            if asked["method"] == "initialize" and self.refuses_sessions:
+                self.refuses_sessions -= 1
+                error = {"code": -32603, "message": "not now"}
+                await socket.send_str(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}))
+            elif "id" in asked and result is not None:
                 await socket.send_str(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}))
         return socket
 
@@ -143,6 +148,18 @@ async def test_a_secret_that_the_oldest_transport_repeats_is_masked() -> None:
     assert raised.value.message == "not ***"
 
 
+async def test_a_session_that_could_not_be_renewed_is_renewed_by_the_next_who_asks() -> None:
+    async with nothing_left(), Sockets() as server, client_of(server) as client:
+        server.refuses_sessions = 1
+        await server.drop()
+        await until(lambda: len(server.sockets) == 2)
+        with pytest.raises(RemoteError, match="not now"):
+            await client.tools()
+        assert "tools/list" not in server.seen
+        assert await client.tools() == []
+        assert server.seen.count("initialize") == 3
+
+
 async def test_a_server_that_stays_away_is_lost() -> None:
     async with nothing_left(), Sockets() as server, client_of(server) as client:
         server.refuses = 100
@@ -230,3 +247,46 @@ async def test_a_server_that_has_neither_fails_with_its_first_refusal() -> None:
         with pytest.raises(HttpError) as raised:
             await Client(ServerConfig(id="o", transport="http", url=server.url)).start()
         assert raised.value.status == 404
+
+
+# -- servers that say nothing --------------------------------------------------------
+
+
+async def silence(asked: Asked) -> None:
+    """An open connection, and not a byte on it."""
+    if asked.method == "POST":
+        await asked.reply(405)
+    else:
+        await asyncio.sleep(60)
+
+
+@pytest.mark.parametrize(
+    ("transport", "error"), [("sse", DeadlineExceeded), ("ws", DeadlineExceeded), ("http", HttpError)]
+)
+async def test_starting_with_a_silent_server_ends_in_time(transport: str, error: type[Exception]) -> None:
+    async with nothing_left(), scripted(silence) as server:
+        url = server.url.replace("http", "ws") if transport == "ws" else server.url
+        client = Client(ServerConfig(id="o", transport=transport, url=url, timeout_s=0.3))
+        async with asyncio.timeout(5):
+            with pytest.raises(error):
+                await client.start()
+        assert server.count("GET") == 1
+        assert not client.is_open
+
+
+async def test_a_stream_that_does_not_tell_where_to_post_is_given_up_in_time() -> None:
+    async def handle(asked: Asked) -> None:
+        await asked.stream(": hello\n\n")
+        await asyncio.sleep(60)
+
+    async with nothing_left(), scripted(handle) as server, asyncio.timeout(5):
+        with pytest.raises(DeadlineExceeded):
+            await Client(ServerConfig(id="o", transport="sse", url=server.url, timeout_s=0.3)).start()
+
+
+async def test_a_handshake_that_is_never_answered_counts_as_no_connection() -> None:
+    async with nothing_left(), scripted(silence) as server, asyncio.timeout(5):
+        url = server.url.replace("http", "ws")
+        with pytest.raises(TransportError, match=r"did not open a WebSocket within 0\.2 s") as raised:
+            await Client(ServerConfig(id="w", transport="ws", url=url, open_timeout_s=0.2)).start()
+        assert not raised.value.may_have_executed

@@ -431,6 +431,17 @@ async def test_an_old_server_that_ends_at_an_unexpected_message_is_started_again
                 assert client.is_open
 
 
+async def test_a_server_that_is_silent_at_the_probe_passes_for_old_when_the_timeout_is_over() -> None:
+    config = odd("silent", protocol_version=None, timeout_s=2)
+    async with nothing_left(), asyncio.timeout(8), Client(config) as client:
+        assert client.era == "legacy"
+
+
+async def test_a_modern_server_that_is_slow_is_not_taken_for_an_old_one() -> None:
+    async with nothing_left(), Client(odd("slow-and-modern", protocol_version=None)) as client:
+        assert client.era == "modern"
+
+
 async def test_a_question_that_is_withdrawn_is_not_answered() -> None:
     started, ended = asyncio.Event(), asyncio.Event()
 

@@ -34,11 +34,6 @@ _TRIES: Final = 2
 _known_legacy: dict[str, None] = {}
 
 
-def probe_s() -> float:
-    """How long a probe may take at least."""
-    return bounds.PROBE_S
-
-
 def forget(key: str) -> None:
     """What was known of a server no longer holds."""
     _known_legacy.pop(key, None)

@@ -58,7 +58,20 @@ Notified = Callable[[str, Raw, "Request | None"], Any]
 class Request:
     """One request on its way; a `ports.Outgoing`."""
 
-    __slots__ = ("answer", "back", "body", "clock", "headers", "id", "is_stateless", "method", "progress", "token")
+    __slots__ = (
+        "answer",
+        "back",
+        "body",
+        "clock",
+        "headers",
+        "id",
+        "is_stateless",
+        "left_s",
+        "method",
+        "progress",
+        "stops",
+        "token",
+    )
 
     def __init__(self, identifier: int, method: str, body: bytes, answer: asyncio.Future[Raw]) -> None:
         self.id = identifier
@@ -73,6 +86,10 @@ class Request:
         self.token: Raw | None = None
         """Their progress token."""
         self.clock: asyncio.Timeout | None = None
+        self.stops = 0
+        """Questions of the server for which the clock stands still."""
+        self.left_s: float | None = None
+        """What was left on the clock when the first of them came."""
 
     @property
     def is_answered(self) -> bool:
@@ -120,6 +137,7 @@ class JsonRpcClient:
 
         Raises:
             ConnectionClosed: it was closed before.
+            DeadlineExceeded: the server is silent.
             TransportError: the link cannot start.
         """
         if self._is_closed:
@@ -128,7 +146,11 @@ class JsonRpcClient:
             self._starting = asyncio.ensure_future(self.link.start(self))
         starting = self._starting
         try:
-            await asyncio.shield(starting)
+            async with asyncio.timeout(_seconds_or_none(self._timeout_s)):
+                await asyncio.shield(starting)
+        except TimeoutError:
+            starting.cancel()
+            raise DeadlineExceeded("The connection to the server", self._timeout_s) from None
         except asyncio.CancelledError:
             if starting.cancelled():  # by `close`; our own caller was not
                 raise ConnectionClosed("The client was closed while it started") from None
@@ -176,7 +198,7 @@ class JsonRpcClient:
         key = b"%d" % request.id
         self._pending[key] = request
         try:
-            async with asyncio.timeout(None if seconds == math.inf else seconds) as request.clock:
+            async with asyncio.timeout(_seconds_or_none(seconds)) as request.clock:
                 await self.link.exchange(request)
                 return await request.answer
         except TimeoutError:
@@ -426,28 +448,35 @@ class JsonRpcClient:
             raise TransportError("TRANSPORT_ERROR", "The client was not started", may_have_executed=False)
 
 
-def _stop_clocks(requests: Iterable[Request]) -> list[tuple[Request, float]]:
+def _seconds_or_none(seconds: float) -> float | None:
+    return None if seconds == math.inf else seconds
+
+
+def _stop_clocks(requests: Iterable[Request]) -> list[Request]:
     """While a person or a model answers a server's question, the server need not answer ours."""
     now = asyncio.get_running_loop().time()
     stopped = []
     for request in requests:
         clock = request.clock
-        if (
-            clock is not None
-            and not request.is_answered
-            and not clock.expired()
-            and (until := clock.when()) is not None
-        ):
-            stopped.append((request, until - now))
+        if clock is None or request.is_answered or clock.expired():
+            continue
+        if not request.stops and (until := clock.when()) is not None:
+            request.left_s = until - now
             clock.reschedule(None)
+        request.stops += 1
+        stopped.append(request)
     return stopped
 
 
-def _start_clocks(stopped: list[tuple[Request, float]]) -> None:
+def _start_clocks(stopped: list[Request]) -> None:
+    """The last of the questions that stopped a clock starts it again."""
     now = asyncio.get_running_loop().time()
-    for request, left in stopped:
-        if request.clock is not None and not request.is_answered and not request.clock.expired():
-            request.clock.reschedule(now + left)
+    for request in stopped:
+        request.stops -= 1
+        clock, left_s = request.clock, request.left_s
+        if request.stops or clock is None or left_s is None or request.is_answered or clock.expired():
+            continue
+        clock.reschedule(now + left_s)
 
 
 def remote_error(raw: Raw | bytes, hide: Callable[[Any], Any]) -> RemoteError:

@@ -99,7 +99,7 @@ class Session:
         Raises: errors of `hubbub.errors`, which `era` reads as signs.
         """
         self._speak(MODERN[version])
-        raw = await self._send("server/discover", {}, timeout_s=max(self._config.timeout_s, era.probe_s()))
+        raw = await self._send("server/discover", {}, timeout_s=self._config.timeout_s)
         found = _object(raw, "server/discover")
         versions = found.get("supportedVersions")
         known = [str(item) for item in versions] if isinstance(versions, list) else [version]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from hubbub import bounds
 from hubbub.errors import ConnectionClosed, HubbubError, RemoteError
 from hubbub.net.backoff import Backoff
 from hubbub.protocol.params import ListenFilter
@@ -137,7 +138,7 @@ class Listening:
                 return
             except HubbubError as error:
                 logger.debug("a listen stream broke: %s", error.message)
-            if asyncio.get_running_loop().time() - started > 30:
+            if asyncio.get_running_loop().time() - started > bounds.STEADY_STREAM_S:
                 backoff.reset()
             await asyncio.sleep(backoff.next_s())
 

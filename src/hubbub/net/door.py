@@ -8,6 +8,7 @@ here as a `TransportError`. aiohttp is loaded with the first request of the proc
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -70,7 +71,7 @@ class Door:
     async def open_socket(
         self, url: str, *, headers: Mapping[str, str], protocols: Sequence[str], limit: int
     ) -> Socket:
-        """Open a WebSocket.
+        """Open a WebSocket; the server's answer to the handshake is waited for as long as for a connection.
 
         Raises:
             TransportError: it cannot be opened.
@@ -79,14 +80,15 @@ class Door:
 
         session = self._open(url)
         try:
-            response = await session.ws_connect(
-                url,
-                headers=headers,
-                protocols=protocols,
-                heartbeat=bounds.KEEP_ALIVE_S,
-                max_msg_size=limit,
-                timeout=aiohttp.ClientWSTimeout(ws_close=bounds.CLOSE_S),
-            )
+            async with asyncio.timeout(self._connect_s):
+                response = await session.ws_connect(
+                    url,
+                    headers=headers,
+                    protocols=protocols,
+                    heartbeat=bounds.KEEP_ALIVE_S,
+                    max_msg_size=limit,
+                    timeout=aiohttp.ClientWSTimeout(ws_close=bounds.CLOSE_S),
+                )
         except aiohttp.WSServerHandshakeError as error:
             raise TransportError(
                 "HTTP_ERROR",
@@ -94,6 +96,9 @@ class Door:
                 {"status": error.status},
                 may_have_executed=False,
             ) from error
+        except TimeoutError as error:
+            told = f"The server did not open a WebSocket within {self._connect_s:g} s"
+            raise TransportError("TRANSPORT_ERROR", told, may_have_executed=False) from error
         except _failures() as error:
             raise _failure(error) from error
         return Socket(response)

@@ -141,6 +141,8 @@ def _refuse_unless_json(data: bytes) -> None:
 
 def _check_nesting(data: bytes) -> None:
     """Few brackets prove shallow nesting; only messages with many are measured."""
+    if len(data) <= 2 * bounds.NESTING_DEPTH:
+        return  # a level takes two bytes at least
     seen = 0
     for bracket in (b"[", b"{"):
         position = data.find(bracket)

@@ -32,7 +32,7 @@ _ACCEPTED: Final = re.compile(rb'\s*\{\s*"accepted"\s*:\s*true\s*\}\s*')
 _FIELD_BYTES: Final = 64 * 1024
 """What an event may hold besides its data: names of fields, ids."""
 _SKIPPED: Final = 20
-"""Streams in a row that bring nothing before we listen no more."""
+"""Short streams in a row that bring nothing before we listen no more."""
 
 Headers = Callable[[], Awaitable[dict[str, str]]]
 
@@ -66,6 +66,8 @@ class HttpLink:
         self._most_reconnects = most_reconnects
         self._on_diagnostic = on_diagnostic
         self._session_id: str | None = None
+        self._offered_id: str | None = None
+        """Of a session that is being opened; until it is, the one before is kept, lost or not."""
         self._version: str | None = None
         self._in_flight = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -85,8 +87,8 @@ class HttpLink:
         """
         is_opening = outgoing.method == "initialize"
         if is_opening:
-            self._session_id = self._version = None
-        headers = await self._all_headers(_POST, in_session=not (is_opening or outgoing.is_stateless))
+            self._offered_id = None
+        headers = await self._all_headers(_POST, in_session=not (is_opening or outgoing.is_stateless), may_be_new=False)
         headers.update(outgoing.headers)
         has_session = _SESSION in headers
         self._in_flight += 1
@@ -96,7 +98,7 @@ class HttpLink:
             if not answer.is_success:
                 raise await refusal(answer, self._limit, has_session=has_session, mask=self._mask, hide=self.hide)
             if is_opening:
-                self._session_id = _session_id(answer)
+                self._offered_id = _session_id(answer)
             if answer.media_type == EVENT_STREAM:
                 await self._follow(answer, outgoing)
             else:
@@ -133,6 +135,7 @@ class HttpLink:
     def settle(self, version: str) -> None:
         """From now on each request names the version; listen to what the server says unasked."""
         self._version = version
+        self._session_id, self._offered_id = self._offered_id, None
         if self._listening is not None:
             self._listening.cancel()
         self._listening = self._spawn(self._listen())
@@ -260,8 +263,11 @@ class HttpLink:
                 await self._hear(answer, reading)
             reading.reconnects += 1
             await asyncio.sleep(reading.wait_s())
+        self._say(f"the stream of the server's own messages ended {_SKIPPED} times in a row and is given up")
 
     async def _hear(self, answer: Answer, reading: _Reading) -> None:
+        clock = asyncio.get_running_loop().time
+        since = clock()
         try:
             async for chunk in answer.chunks():
                 for event in reading.feed(chunk):
@@ -272,10 +278,13 @@ class HttpLink:
             self._say(f"the stream of the server's own messages broke: {error.message}")
         finally:
             answer.close()
+        if clock() - since > bounds.STEADY_STREAM_S:
+            reading.reconnects = 0
 
     # -- the rest ------------------------------------------------------------------------
 
-    async def _all_headers(self, fixed: dict[str, str], *, in_session: bool) -> dict[str, str]:
+    async def _all_headers(self, fixed: dict[str, str], *, in_session: bool, may_be_new: bool = True) -> dict[str, str]:
+        """The headers of one request. What belongs to an opening, as the rest of its stream does, names the new id."""
         if self._is_closed:
             raise ConnectionClosed("The client is closed")
         headers = await self._headers()
@@ -283,8 +292,9 @@ class HttpLink:
         if in_session:
             if self._version is not None:
                 headers[_VERSION] = self._version
-            if self._session_id is not None:
-                headers[_SESSION] = self._session_id
+            session_id = (self._offered_id if may_be_new else None) or self._session_id
+            if session_id is not None:
+                headers[_SESSION] = session_id
         return headers
 
     async def _tell(self, message: bytes) -> None:

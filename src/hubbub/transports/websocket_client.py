@@ -51,6 +51,8 @@ class WebSocketLink:
         self._telling: set[asyncio.Task[None]] = set()
         self._connected = asyncio.Event()
         self._lacks_session = False
+        self._asked_to_open: Socket | None = None
+        """The connection that the last `initialize` went over."""
         self._is_closed = False
         self._failure: HubbubError | None = None
 
@@ -67,7 +69,7 @@ class WebSocketLink:
         """Send a request, once there is a connection; its answer will come."""
         socket = await self._ready()
         if outgoing.method == "initialize":
-            self._lacks_session = False
+            self._asked_to_open = socket
         elif self._lacks_session and not outgoing.is_stateless:
             raise SessionLost
         await socket.send(outgoing.body)
@@ -87,7 +89,9 @@ class WebSocketLink:
             task.add_done_callback(self._telling.discard)
 
     def settle(self, version: str) -> None:
-        """Nothing more is needed: the server writes when it likes."""
+        """There is a session, unless its connection is gone already."""
+        if self._asked_to_open is self._socket:
+            self._lacks_session = False
 
     async def close(self) -> None:
         """Close the connection."""
