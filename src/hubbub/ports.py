@@ -220,6 +220,11 @@ class Receiver(Protocol):
         """Nothing will be answered any more."""
 
 
+def as_it_is(value: Any) -> Any:
+    """What a link hides that was given nothing in confidence: nothing."""
+    return value
+
+
 class Link(Protocol):
     """A client's end of a transport."""
 
@@ -230,6 +235,9 @@ class Link(Protocol):
 
     is_legacy: bool
     """Whether nothing modern ever spoke this way."""
+
+    hide: Callable[[Any], Any]
+    """Takes out of JSON what was given to the server in confidence, in case it repeats it."""
 
     async def start(self, receiver: Receiver) -> None:
         """Get ready to send. Raises errors of `hubbub.errors`."""

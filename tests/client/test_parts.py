@@ -12,7 +12,7 @@ from hubbub import Text
 from hubbub.client import rounds
 from hubbub.client.cache import Cache
 from hubbub.client.listing import all_pages
-from hubbub.client.results import PromptResult, ResourceResult, ToolResult, ToolsPage, decode_result
+from hubbub.client.results import PromptResult, PromptsPage, ResourceResult, ToolResult, ToolsPage, decode_result
 from hubbub.client.rpc import JsonRpcClient
 from hubbub.client.tool_headers import ToolHeaders
 from hubbub.errors import (
@@ -24,6 +24,7 @@ from hubbub.errors import (
     RemoteError,
     TransportError,
 )
+from hubbub.ports import as_it_is
 from hubbub.protocol.model import NO_META, Call, Caller, Meta, Note, RawReply
 from hubbub.protocol.revisions import NEWEST_MODERN
 from hubbub.protocol.wire import ToolEntry
@@ -200,7 +201,13 @@ def test_an_answer_of_another_kind_is_refused() -> None:
             decode_result(Raw(wrong), ToolsPage)
     with pytest.raises(TransportError, match="no ResourceResult"):
         decode_result(Raw(b"{}"), ResourceResult)
-    assert decode_result(Raw(b"{}"), ToolResult).content is msgspec.UNSET
+
+
+def test_lists_that_a_server_leaves_out_are_empty() -> None:
+    assert decode_result(Raw(b"{}"), ToolResult).content == []
+    for prompts in (b'[{"name": "p"}]', b'[{"name": "p"}, 7]'):
+        page = decode_result(Raw(b'{"prompts": %b}' % prompts), PromptsPage)
+        assert [prompt.arguments for prompt in page.prompts] == [[]]
 
 
 def test_odd_messages_of_a_prompt_are_kept() -> None:
@@ -289,6 +296,7 @@ class Loose:
 
     address = "test"
     is_http = is_legacy = False
+    hide = staticmethod(as_it_is)
 
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []

@@ -11,7 +11,7 @@ from tests.client.ends import nothing_left, until
 from tests.client.scripted import Asked, Handler, Scripted, legacy, scripted
 
 from hubbub import bounds
-from hubbub.client import Client, ServerConfig, era
+from hubbub.client import Client, Fleet, ServerConfig, era
 from hubbub.errors import (
     ConnectionClosed,
     DeadlineExceeded,
@@ -692,3 +692,25 @@ async def test_a_secret_that_the_server_repeats_is_masked() -> None:
             await Client(config(server, headers={"Authorization": "Bearer canary-4711"})).start()
         assert raised.value.data["body"] == "*** was wrong"
         assert "canary" not in f"{raised.value!r} {raised.value.data}"
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 500])
+async def test_a_secret_in_a_json_rpc_error_is_masked(status: int, caplog: pytest.LogCaptureFixture) -> None:
+    async def echo(asked: Asked) -> None:
+        got = asked.headers["authorization"]
+        data = {"got": [got, {got: 1}], "url": "https://example.com/?access_token=theirs"}
+        await asked.error(status, -32000, f"{got} was wrong", data, www_authenticate=f'Bearer realm="{got}"')
+
+    async with scripted(echo) as server:
+        secret = config(server, headers={"Authorization": "Bearer canary-4711"})
+        with pytest.raises(HttpError if status == 401 else RemoteError, match=r"\*\*\* was wrong") as raised:
+            await Client(secret).start()
+        if status == 401:
+            assert raised.value.data["www_authenticate"] == 'Bearer realm="***"'
+        else:
+            url = "https://example.com/?access_token=theirs"
+            assert raised.value.data == {"got": ["***", {"***": 1}], "url": url}
+        async with Fleet([secret], restart=False) as fleet:
+            assert "s" in fleet.errors
+    assert "s is not connected" in caplog.text
+    assert "canary" not in f"{raised.value!r} {raised.value.data} {caplog.text}"

@@ -109,6 +109,45 @@ async def test_a_call_right_after_the_break_is_not_repeated() -> None:
         assert server.seen.count("initialize") == 2
 
 
+async def test_a_secret_that_comes_back_over_a_socket_is_masked() -> None:
+    async def echo(self: Sockets, request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse(protocols=("mcp.v1",))
+        await socket.prepare(request)
+        error = {"code": -32000, "message": f"not {request.headers['Authorization']}"}
+        await socket.send_str(json.dumps({"jsonrpc": "2.0", "id": (await socket.receive_json())["id"], "error": error}))
+        await socket.receive()
+        return socket
+
+    class Echo(Sockets):
+        handle = echo
+
+    async with nothing_left(), Echo() as server:
+        secret = {"Authorization": "Bearer canary-4711"}
+        config = ServerConfig(
+            id="w", transport="websocket", url=server.url, headers=secret, protocol_version="2025-11-25"
+        )
+        with pytest.raises(RemoteError) as raised:
+            await Client(config).start()
+    assert raised.value.message == "not ***"
+
+
+async def test_a_secret_that_the_oldest_transport_repeats_is_masked() -> None:
+    async def handle(asked: Asked) -> None:
+        if asked.method == "GET":
+            await asked.stream("event: endpoint\ndata: /post\n\n")
+            await asyncio.sleep(30)
+        elif asked.path == "/post":
+            await asked.error(400, -32000, f"not {asked.headers['authorization']}")
+        else:
+            await asked.reply(405)
+
+    async with nothing_left(), scripted(handle) as server:
+        secret = {"Authorization": "Bearer canary-4711"}
+        with pytest.raises(RemoteError) as raised:
+            await Client(ServerConfig(id="o", transport="http", url=server.url, headers=secret)).start()
+    assert raised.value.message == "not ***"
+
+
 async def test_a_session_that_could_not_be_renewed_is_renewed_by_the_next_who_asks() -> None:
     async with nothing_left(), Sockets() as server, client_of(server) as client:
         server.refuses_sessions = 1

@@ -203,16 +203,15 @@ async def test_a_server_that_ends_at_once_always_says_why(words: str, version: s
 
 async def test_a_write_to_a_server_that_ends_waits_for_its_reason() -> None:
     server = link("sh", "-c", "exec <&-; echo boom >&2; sleep 0.1; exit 3")
-    await server.start(Kept())
 
     async def write_on() -> None:
-        async with asyncio.timeout(5):
-            while True:
-                await server.post(b"{}")
-                await asyncio.sleep(0)
+        while True:
+            await server.post(b"{}")
+            await asyncio.sleep(0)
 
+    await server.start(Kept())
     with pytest.raises(TransportError, match="status 3; it said: boom"):
-        await write_on()
+        await asyncio.wait_for(write_on(), 5)
     await server.close()
 
 
@@ -402,6 +401,25 @@ async def test_what_was_given_in_confidence_does_not_come_back_in_errors() -> No
     with pytest.raises(TransportError, match=r"it said: I got \*\*\*") as raised:
         await Client(config).start()
     assert "canary-31337" not in repr(raised.value.data)
+
+
+async def test_what_was_given_in_confidence_does_not_come_back_in_answers() -> None:
+    code = (
+        "import json,os; asked = json.loads(input()); got = os.environ['API_TOKEN'];"
+        "error = {'code': -32000, 'message': 'not ' + got, 'data': [got]};"
+        "print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'error': error}), flush=True); input()"
+    )
+    config = ServerConfig(
+        id="x",
+        command=sys.executable,
+        args=["-c", code],
+        env={"API_TOKEN": "canary-31337"},
+        protocol_version="2025-11-25",
+    )
+    async with nothing_left():
+        with pytest.raises(RemoteError) as raised:
+            await Client(config).start()
+    assert (raised.value.message, raised.value.data) == ("not ***", ["***"])
 
 
 async def test_an_old_server_that_ends_at_an_unexpected_message_is_started_again() -> None:

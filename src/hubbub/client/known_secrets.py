@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from hubbub.security.redact import MASK, redact
 
@@ -35,6 +35,22 @@ class KnownSecrets:
 
     def mask(self, text: str) -> str:
         """The text without them, and without what looks like others."""
+        return redact(self._without(text))
+
+    def hide(self, value: Any) -> Any:
+        """JSON without them, and otherwise as it is: programs read it, and may need what only looks like a secret."""
+        if not self._values:
+            return value
+        match value:
+            case str():
+                return self._without(value)
+            case list():
+                return [self.hide(item) for item in value]
+            case dict():
+                return {self.hide(name): self.hide(item) for name, item in value.items()}
+        return value
+
+    def _without(self, text: str) -> str:
         for value in sorted(self._values, key=len, reverse=True):
             text = text.replace(value, MASK)
-        return redact(text)
+        return text

@@ -34,6 +34,7 @@ def open_link(config: ServerConfig, *, over_old_pair: bool = False) -> Link:
             folder=config.chdir,
             on_stderr_line=config.on_stderr_line,
             mask=secrets.mask,
+            hide=secrets.hide,
         )
     from hubbub.net.door import Door
     from hubbub.net.egress import egress_for
@@ -49,11 +50,21 @@ def open_link(config: ServerConfig, *, over_old_pair: bool = False) -> Link:
     if config.transport == "websocket":
         from hubbub.transports.websocket_client import WebSocketLink
 
-        return WebSocketLink(make_door(), url, headers, limit=limit, on_diagnostic=config.on_stderr_line)
+        return WebSocketLink(
+            make_door(), url, headers, limit=limit, on_diagnostic=config.on_stderr_line, hide=secrets.hide
+        )
     if over_old_pair:
         from hubbub.transports.old_pair_client import OldPairLink
 
-        return OldPairLink(make_door(), url, headers, limit=limit, on_diagnostic=config.on_stderr_line)
+        return OldPairLink(
+            make_door(),
+            url,
+            headers,
+            limit=limit,
+            on_diagnostic=config.on_stderr_line,
+            mask=secrets.mask,
+            hide=secrets.hide,
+        )
     from hubbub.transports.http_client import HttpLink
 
     return HttpLink(
@@ -64,6 +75,7 @@ def open_link(config: ServerConfig, *, over_old_pair: bool = False) -> Link:
         most_reconnects=config.sse_max_reconnects or bounds.RECONNECTS,
         on_diagnostic=config.on_stderr_line,
         mask=secrets.mask,
+        hide=secrets.hide,
     )
 
 

@@ -107,8 +107,20 @@ def decode_result(raw: Raw, kind: type[R]) -> R:
         result: R = _decoder(kind).decode(raw)
     except (msgspec.DecodeError, RecursionError) as error:
         result = _piece_by_piece(raw, kind, error)
+    _fill(result)
     result.__dict__["raw"] = raw
     return result
+
+
+def _fill(result: Received) -> None:
+    """Lists that a server left out are empty, so that everybody may go through them."""
+    match result:
+        case ToolResult(content=msgspec.UNSET):
+            result.content = []
+        case PromptsPage(prompts=prompts):
+            for prompt in prompts:
+                if prompt.arguments is UNSET:
+                    prompt.arguments = []
 
 
 def _piece_by_piece(raw: Raw, kind: type[R], cause: Exception) -> R:

@@ -122,7 +122,7 @@ class JsonRpcClient:
         self._last_id = 0
         self._failure: HubbubError | None = None
         self._starting: asyncio.Task[None] | None = None
-        self._is_started = self._is_closed = self._is_answered = False
+        self._is_started = self._is_closed = self._has_heard = False
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -289,6 +289,7 @@ class JsonRpcClient:
         """The link lost what is open."""
         for request in self._pending.values():
             if not request.answer.done():
+                self._has_heard = True
                 request.answer.set_exception(error)
 
     def lost(self, error: HubbubError) -> None:
@@ -306,9 +307,9 @@ class JsonRpcClient:
             found = None if envelope.error is UNSET else request or self._only()
         if found is None or found.answer.done():
             return  # too late, or an answer to nothing
-        self._is_answered = True
+        self._has_heard = True
         if envelope.error is not UNSET:
-            found.answer.set_exception(remote_error(envelope.error))
+            found.answer.set_exception(remote_error(envelope.error, self.link.hide))
         elif envelope.result is not UNSET:
             found.answer.set_result(envelope.result)
 
@@ -440,7 +441,7 @@ class JsonRpcClient:
         if self._is_closed:
             raise ConnectionClosed("The client is closed")
         if self._failure is not None:
-            if not self._is_answered:  # It never really started; who starts it is to learn all about it.
+            if not self._has_heard:  # It never really started, and who starts it is to learn all about it.
                 raise self._failure
             raise ConnectionClosed(f"The connection has ended: {self._failure.message}")
         if not self._is_started:
@@ -478,10 +479,10 @@ def _start_clocks(stopped: list[Request]) -> None:
         clock.reschedule(now + left_s)
 
 
-def remote_error(raw: Raw | bytes) -> RemoteError:
-    """The error that a server answered with."""
+def remote_error(raw: Raw | bytes, hide: Callable[[Any], Any]) -> RemoteError:
+    """The error that a server answered with, without what it was given in confidence."""
     try:
         error = _decode_error(raw)
     except (msgspec.DecodeError, RecursionError):
         return RemoteError(INTERNAL_ERROR, "The server answered with an error that cannot be read")
-    return RemoteError(error.code, error.message, None if error.data is UNSET else error.data)
+    return RemoteError(error.code, hide(error.message), None if error.data is UNSET else hide(error.data))

@@ -17,7 +17,7 @@ from hubbub import bounds
 from hubbub.errors import ConnectionClosed, HttpError, MessageTooLarge, SessionLost, TransportError
 from hubbub.net.backoff import STREAM, Backoff
 from hubbub.net.door import Answer, Door
-from hubbub.ports import Outgoing, Receiver
+from hubbub.ports import Outgoing, Receiver, as_it_is
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.protocol.sse import Event, EventDecoder
 from hubbub.transports.http_refusals import refusal
@@ -53,8 +53,10 @@ class HttpLink:
         most_reconnects: int = bounds.RECONNECTS,
         on_diagnostic: Callable[[str], Any] | None = None,
         mask: Callable[[str], str] = str,
+        hide: Callable[[Any], Any] = as_it_is,
     ) -> None:
         self.address = url
+        self.hide = hide
         self._mask = mask
         self._make_door = make_door
         self._door = make_door()
@@ -94,7 +96,7 @@ class HttpLink:
         try:
             answer = await self._door.send("POST", self._url, headers=headers, body=outgoing.body)
             if not answer.is_success:
-                raise await refusal(answer, self._limit, has_session=has_session, mask=self._mask)
+                raise await refusal(answer, self._limit, has_session=has_session, mask=self._mask, hide=self.hide)
             if is_opening:
                 self._offered_id = _session_id(answer)
             if answer.media_type == EVENT_STREAM:
@@ -232,7 +234,9 @@ class HttpLink:
             return answer
         try:
             if not answer.is_success:
-                raise await refusal(answer, self._limit, has_session=_SESSION in headers, mask=self._mask)
+                raise await refusal(
+                    answer, self._limit, has_session=_SESSION in headers, mask=self._mask, hide=self.hide
+                )
             data = {"content_type": answer.media_type}
             raise HttpError("The server did not answer with a stream of events", answer.status, data)
         finally:

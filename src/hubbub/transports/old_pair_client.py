@@ -10,7 +10,7 @@ from urllib.parse import urljoin, urlsplit
 from hubbub import bounds
 from hubbub.errors import HttpError, MessageTooLarge, TransportError
 from hubbub.net.door import Answer, Door
-from hubbub.ports import Outgoing, Receiver
+from hubbub.ports import Outgoing, Receiver, as_it_is
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.protocol.sse import EventDecoder
 from hubbub.transports.http_refusals import refusal
@@ -30,8 +30,12 @@ class OldPairLink:
         *,
         limit: int = bounds.RESPONSE_BYTES,
         on_diagnostic: Callable[[str], Any] | None = None,
+        mask: Callable[[str], str] = str,
+        hide: Callable[[Any], Any] = as_it_is,
     ) -> None:
         self.address = url
+        self.hide = hide
+        self._mask = mask
         self._door = door
         self._url = url
         self._headers = headers
@@ -52,7 +56,7 @@ class OldPairLink:
         if not answer.is_success or answer.media_type != "text/event-stream":
             try:
                 if not answer.is_success:
-                    raise await refusal(answer, self._limit, has_session=False)
+                    raise await refusal(answer, self._limit, has_session=False, mask=self._mask, hide=self.hide)
                 raise HttpError("The server did not answer with a stream of events", answer.status)
             finally:
                 answer.close()
@@ -102,7 +106,7 @@ class OldPairLink:
         answer = await self._door.send("POST", self._target.result(), headers=headers, body=message)
         try:
             if not answer.is_success:
-                raise await refusal(answer, self._limit, has_session=False)
+                raise await refusal(answer, self._limit, has_session=False, mask=self._mask, hide=self.hide)
             await answer.read(self._limit)
         finally:
             answer.close()

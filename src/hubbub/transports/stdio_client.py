@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 from hubbub import bounds
 from hubbub.errors import HubbubError, TransportError
-from hubbub.ports import Outgoing, Receiver
+from hubbub.ports import Outgoing, Receiver, as_it_is
 from hubbub.protocol.framing import Framer, encode_line
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.transports.process_group import end_group, is_alive
@@ -56,9 +56,11 @@ class StdioLink:
         folder: str | None = None,
         on_stderr_line: Callable[[str], Any] | None = None,
         mask: Callable[[str], str] = str,
+        hide: Callable[[Any], Any] = as_it_is,
         limit: int = bounds.LINE_BYTES,
         close_s: float = bounds.CLOSE_S,
     ) -> None:
+        self.hide = hide
         self.address = f"stdio:{command[0]}"
         self._command = tuple(command)
         self._variables = variables

@@ -15,7 +15,7 @@ from hubbub import bounds
 from hubbub.errors import ConnectionClosed, HubbubError, SessionLost, TransportError
 from hubbub.net.backoff import Backoff
 from hubbub.net.door import Door, Socket
-from hubbub.ports import Outgoing, Receiver
+from hubbub.ports import Outgoing, Receiver, as_it_is
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.transports.websocket import SUBPROTOCOLS
 
@@ -35,9 +35,11 @@ class WebSocketLink:
         *,
         limit: int = bounds.RESPONSE_BYTES,
         on_diagnostic: Callable[[str], Any] | None = None,
+        hide: Callable[[Any], Any] = as_it_is,
         backoff: Backoff | None = None,
     ) -> None:
         self.address = url
+        self.hide = hide
         self._door = door
         self._url = url
         self._headers = headers
