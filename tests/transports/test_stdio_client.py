@@ -204,11 +204,15 @@ async def test_a_server_that_ends_at_once_always_says_why(words: str, version: s
 async def test_a_write_to_a_server_that_ends_waits_for_its_reason() -> None:
     server = link("sh", "-c", "exec <&-; echo boom >&2; sleep 0.1; exit 3")
     await server.start(Kept())
-    with pytest.raises(TransportError, match="status 3; it said: boom"):
+
+    async def write_on() -> None:
         async with asyncio.timeout(5):
             while True:
                 await server.post(b"{}")
                 await asyncio.sleep(0)
+
+    with pytest.raises(TransportError, match="status 3; it said: boom"):
+        await write_on()
     await server.close()
 
 
