@@ -424,6 +424,10 @@ async def test_losing_the_link_fails_all_and_for_good() -> None:
     link, lost = Loose(), []
     rpc = JsonRpcClient(link, lost=lost.append)
     await rpc.start()
+    first = asyncio.create_task(rpc.request("m"))
+    await asyncio.sleep(0)
+    link.say(id=1, result={})
+    await first
     waiting = [asyncio.create_task(rpc.request("m")) for _ in range(3)]
     await asyncio.sleep(0)
     gone = TransportError("TRANSPORT_CLOSED", "gone")
@@ -436,6 +440,17 @@ async def test_losing_the_link_fails_all_and_for_good() -> None:
     await rpc.close()
     with pytest.raises(ConnectionClosed):
         await rpc.start()
+
+
+async def test_a_link_that_is_lost_before_any_answer_tells_why_itself() -> None:
+    link = Loose()
+    rpc = JsonRpcClient(link)
+    await rpc.start()
+    link.rpc.lost(TransportError("TRANSPORT_CLOSED", "gone"))
+    with pytest.raises(TransportError) as raised:
+        await rpc.request("m")
+    assert raised.value.code == "TRANSPORT_CLOSED"
+    await rpc.close()
 
 
 async def test_a_clock_stands_still_while_a_question_is_answered() -> None:
