@@ -164,9 +164,11 @@ class PromptNotFound(NotFound):
 class ResourceNotFound(NotFound):
     """No resource has that URI, or its provider has nothing there."""
 
-    def __init__(self, uri: str) -> None:
-        super().__init__("Resource not found")
+    def __init__(self, uri: str, message: str = "Resource not found", *, code: str | None = None) -> None:
+        super().__init__(message)
         self.uri = uri
+        self.code = code
+        """A word for programs, where a pack has such words."""
 
 
 class ToolFailure(HubbubError):

@@ -49,7 +49,7 @@ class Caller(msgspec.Struct, kw_only=True):
     info: Implementation | None = None
     log_level: str | None = None
     scope: str | None = None
-    """Names where this caller's state lives: a session, a process, a cookie; None when it has none."""
+    """Names where this caller's state lives: a session, a process, a cookie, a principal; None when it has none."""
     watching: set[str] = msgspec.field(default_factory=set)
     """Resources that a legacy session subscribed to."""
 

@@ -26,6 +26,10 @@ RESOURCE_UPDATED = "notifications/resources/updated"
 class Listener(Protocol):
     """Someone who may want to hear of a change."""
 
+    @property
+    def scope(self) -> str | None:
+        """Where their state lives: some changes concern nobody else."""
+
     def hear(self, note: Note) -> None:
         """Take the change or ignore it; never wait and never fail."""
 
@@ -54,10 +58,11 @@ class Audience:
         """Stop telling this listener."""
         self._listeners.pop(listener, None)
 
-    def publish(self, note: Note) -> None:
-        """Tell everyone."""
+    def publish(self, note: Note, *, scope: str | None = None) -> None:
+        """Tell everyone, or only those of one scope."""
         for listener in list(self._listeners):
-            listener.hear(note)
+            if scope is None or listener.scope == scope:
+                listener.hear(note)
 
     def __len__(self) -> int:
         return len(self._listeners)
@@ -86,6 +91,11 @@ class Listen:
     def back(self) -> Peer:
         """Where the notes go."""
         return self._call.back
+
+    @property
+    def scope(self) -> str | None:
+        """Where the listening caller's state lives."""
+        return self._call.caller.scope
 
     @property
     def tag(self) -> dict[str, Any]:

@@ -77,7 +77,9 @@ class Endpoint:
         self._quotas = quotas
         self._metrics = metrics
         self._store = EventStore() if store is None else store
-        self.sessions = Sessions(server.audience, limit=most_sessions, idle_s=session_idle_s, store=self._store)
+        self.sessions = Sessions(
+            server.audience, limit=most_sessions, idle_s=session_idle_s, store=self._store, ended=server.end_scope
+        )
         self._most_streams = most_streams
         self._legacy = Legacy(server, self.sessions, mode)
         self._plain = Plain(server, Cookies())
