@@ -254,6 +254,16 @@ MODEL_S: Final = 120.0
 MODEL_RESPONSE_BYTES: Final = 8 * 1024 * 1024
 """One answer of a model."""
 
+# -- databases -------------------------------------------------------------------
+SQL_READERS: Final = 4
+"""Connections to an SQLite file that read at the same time; one more writes."""
+SQL_CONNECTIONS: Final = 8
+"""Connections to a PostgreSQL server."""
+SQL_WAIT_S: Final = 10.0
+"""How long to wait for a database that others have locked, or for a connection to it."""
+SQL_STATEMENT_S: Final = 30.0
+"""One statement on a PostgreSQL server."""
+
 # -- the tabletop pack -----------------------------------------------------------
 INT32: Final = 2**31 - 1
 """The largest number of 32 bits with a sign."""

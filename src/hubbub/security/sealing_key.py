@@ -14,6 +14,7 @@ from pathlib import Path
 
 from hubbub.errors import SettingsError
 from hubbub.security.sealed import KEY_BYTES
+from hubbub.store.folders import data_folder
 
 logger = logging.getLogger("hubbub.security")
 
@@ -50,9 +51,7 @@ def kept_key(path: Path | None = None) -> bytes:
 
 
 def _usual_path() -> Path:
-    from platformdirs import user_data_path
-
-    return user_data_path("hubbub", appauthor=False) / "sealing.key"
+    return data_folder() / "sealing.key"
 
 
 def _create(path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hubbub.packs.tabletop.backend import Backend
     from hubbub.packs.tabletop.settings import TabletopSettings
+    from hubbub.settings import Secret
 
 
 def choose_backend(settings: TabletopSettings) -> Backend:
@@ -14,4 +15,19 @@ def choose_backend(settings: TabletopSettings) -> Backend:
 
     Raises: SettingsError, for a database that we cannot use.
     """
-    raise NotImplementedError
+    from hubbub.packs.tabletop.store_backend import StoreBackend
+
+    return StoreBackend(given_url(settings.database))
+
+
+def given_url(database: Secret | None) -> str | None:
+    """The database that is asked for, if one is.
+
+    Raises: SettingsError, if there can be no such database.
+    """
+    if database is None:
+        return None
+    from hubbub.store.sql import read_url
+
+    read_url(database.reveal())
+    return database.reveal()

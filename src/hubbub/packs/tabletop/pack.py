@@ -59,5 +59,5 @@ pack = Pack(
     health=health,
     commands={"campaign-server": "hubbub.packs.tabletop.campaign_server:main"},
     extra="tabletop",
-    requires=("sqlalchemy", "aiosqlite", "alembic", "grpc", "grpc_health", "google.protobuf"),
+    requires=("sqlalchemy", "alembic", "grpc", "grpc_health", "google.protobuf"),
 )

@@ -5,7 +5,6 @@ highest first; each block gives eight numbers of 32 bits. A number that would fa
 faces is thrown away, so every face of a die is as likely as any other.
 """
 
-import secrets
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
@@ -64,7 +63,9 @@ def choose_seed(wanted: RngRequest = LIVE) -> RngUsed:
     if mode is RollMode.LIVE:
         if wanted.seed is not None:
             raise InvalidArgument("a LIVE roll takes no seed, the server draws it; use roll_mode REPLAY")
-        seed, source = secrets.randbelow(bounds.DICE_SEED + 1), SeedSource.SERVER
+        from secrets import randbelow  # Brings hashlib along, which no start needs.
+
+        seed, source = randbelow(bounds.DICE_SEED + 1), SeedSource.SERVER
     else:
         if wanted.seed is None:
             raise InvalidArgument("a REPLAY needs the seed of the roll to show again")
