@@ -293,3 +293,7 @@ TABLE_CALL_S: Final = 5.0
 """One request to a keeper of campaigns in another process."""
 TABLE_READY_S: Final = 3.0
 """How long a call waits for one that cannot be reached before it gives up."""
+TABLE_CONTEXTS: Final = 10_000
+"""Callers whose context is remembered; of more, those that used theirs least recently lose it."""
+TABLE_CONTEXT_S: Final = 24 * 3600.0
+"""How long an unused context is remembered, and how long a context id is good."""

@@ -6,32 +6,29 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from hubbub import Health, Pack
 from hubbub.packs.tabletop.settings import TabletopSettings
 
 if TYPE_CHECKING:
     from hubbub import Server
-    from hubbub.packs.tabletop.backend import Backend
+    from hubbub.packs.tabletop.table import Table
 
 
-class Tabletop(msgspec.Struct, frozen=True):
-    """The pack on one server."""
-
-    backend: Backend
-    """Reaches its store or its server when it is first used."""
-
-
-def install(server: Server, settings: TabletopSettings) -> Tabletop:
-    """Register the tools and resources."""
+def install(server: Server, settings: TabletopSettings) -> Table:
+    """Register the tools, the resources and the prompts."""
+    from hubbub.packs.tabletop import completions, prompts, resources
     from hubbub.packs.tabletop.choosing import choose_backend
+    from hubbub.packs.tabletop.table import Table
+    from hubbub.packs.tabletop.tools import actors, campaigns, context, participants, rolls, sessions
 
-    return Tabletop(choose_backend(settings))
+    table = Table(server, choose_backend(settings))
+    for part in (context, campaigns, participants, actors, sessions, rolls, resources, prompts, completions):
+        part.register(table)
+    return table
 
 
 @asynccontextmanager
-async def lifespan(table: Tabletop) -> AsyncIterator[None]:
+async def lifespan(table: Table) -> AsyncIterator[None]:
     """Let go of the store when the server stops."""
     try:
         yield
@@ -39,7 +36,7 @@ async def lifespan(table: Tabletop) -> AsyncIterator[None]:
         await table.backend.close()
 
 
-async def health(table: Tabletop) -> Health:
+async def health(table: Table) -> Health:
     """Whether campaigns can be read and written now."""
     from hubbub.packs.tabletop.failures import Failure
 
