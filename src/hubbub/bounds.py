@@ -289,8 +289,14 @@ TABLE_PAGE: Final = 50
 """Records on one page of a keeper of campaigns, unless its caller says otherwise."""
 TABLE_LARGEST_PAGE: Final = 500
 """Records on its largest page."""
+TABLE_MESSAGE_BYTES: Final = 64 * 1024 * 1024
+"""One message of a keeper in another process: the largest page of the largest records fits."""
 TABLE_CALL_S: Final = 5.0
 """One request to a keeper of campaigns in another process."""
+TABLE_HEALTH_S: Final = 5.0
+"""How often a campaign server looks whether its database works."""
+TABLE_GRACE_S: Final = 5.0
+"""How long running calls may go on when it stops."""
 TABLE_READY_S: Final = 3.0
 """How long a call waits for one that cannot be reached before it gives up."""
 TABLE_CONTEXTS: Final = 10_000

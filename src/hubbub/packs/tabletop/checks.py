@@ -17,34 +17,34 @@ _EVENT_TYPE: Final = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)*")
 _TOKEN: Final = re.compile(r"[0-9]{1,18}")
 
 
-def identifier(text: str, what: str) -> str:
+def identifier(given: str, what: str) -> str:
     """An id, as `campaign id`; whether there is such a thing is another matter."""
-    return _text(text.strip(), f"{what} id", most=bounds.TABLE_ID_CHARACTERS, is_required=True)
+    return _text(given.strip(), f"{what} id", most=bounds.TABLE_ID_CHARACTERS, is_required=True)
 
 
-def name(text: str, what: str) -> str:
+def name(given: str, what: str) -> str:
     """A name that must be there."""
-    return _text(text.strip(), what, most=bounds.TABLE_NAME_CHARACTERS, is_required=True)
+    return _text(given.strip(), what, most=bounds.TABLE_NAME_CHARACTERS, is_required=True)
 
 
-def optional_name(text: str, what: str) -> str:
+def optional_name(given: str, what: str) -> str:
     """A name that may be empty."""
-    return _text(text.strip(), what, most=bounds.TABLE_NAME_CHARACTERS)
+    return _text(given.strip(), what, most=bounds.TABLE_NAME_CHARACTERS)
 
 
-def prose(text: str, what: str) -> str:
+def prose(given: str, what: str) -> str:
     """A longer text, kept as it is."""
-    return _text(text, what, most=bounds.TABLE_TEXT_CHARACTERS)
+    return _text(given, what, most=bounds.TABLE_TEXT_CHARACTERS)
 
 
-def event_type(text: str) -> str:
+def event_type(given: str) -> str:
     """A kind of event that callers may write."""
-    text = _text(text.strip(), "event type", most=bounds.TABLE_EVENT_TYPE_CHARACTERS, is_required=True)
-    if not _EVENT_TYPE.fullmatch(text):
+    kind = _text(given.strip(), "event type", most=bounds.TABLE_EVENT_TYPE_CHARACTERS, is_required=True)
+    if not _EVENT_TYPE.fullmatch(kind):
         raise InvalidArgument("event type must be lower-case words with dots between them, as note.added")
-    if f"{text}.".startswith(RESERVED_EVENTS):
-        raise InvalidArgument(f"events of type {text} are written by the server itself; choose another type")
-    return text
+    if f"{kind}.".startswith(RESERVED_EVENTS):
+        raise InvalidArgument(f"events of type {kind} are written by the server itself; choose another type")
+    return kind
 
 
 def event_data(data: dict[str, Any]) -> dict[str, Any]:
@@ -72,15 +72,20 @@ def page_start(page: PageRequest) -> int | None:
     return int(page.token)
 
 
-def _text(text: str, what: str, *, most: int, is_required: bool = False) -> str:
-    if is_required and not text:
-        raise InvalidArgument(f"{what} is required")
-    if len(text) > most:
-        raise InvalidArgument(f"{what} may have at most {most} characters, not {len(text)}")
-    if "\0" in text or (not text.isascii() and _has_surrogates(text)):
+def text(given: str, what: str) -> str:
+    """Any text, if it is one that databases and messages can hold."""
+    if "\0" in given or (not given.isascii() and _has_surrogates(given)):
         raise InvalidArgument(f"{what} must be text, without NUL characters and halves of surrogate pairs")
-    return text
+    return given
 
 
-def _has_surrogates(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in text)
+def _text(given: str, what: str, *, most: int, is_required: bool = False) -> str:
+    if is_required and not given:
+        raise InvalidArgument(f"{what} is required")
+    if len(given) > most:
+        raise InvalidArgument(f"{what} may have at most {most} characters, not {len(given)}")
+    return text(given, what)
+
+
+def _has_surrogates(given: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in given)

@@ -15,6 +15,10 @@ def choose_backend(settings: TabletopSettings) -> Backend:
 
     Raises: SettingsError, for a database that we cannot use.
     """
+    if settings.addr is not None:
+        from hubbub.packs.tabletop.grpc_backend import GrpcBackend
+
+        return GrpcBackend(settings.addr, deadline_s=settings.deadline_s)
     from hubbub.packs.tabletop.store_backend import StoreBackend
 
     return StoreBackend(given_url(settings.database))

@@ -159,11 +159,16 @@ def resolve(hope: int, fear: int, modifier: int = 0, difficulty: int | None = No
 
     Raises: InvalidArgument.
     """
+    check_roll(hope, fear, modifier, difficulty)
+    return _resolve(hope, fear, modifier, difficulty)
+
+
+def check_roll(hope: int, fear: int, modifier: int, difficulty: int | None) -> None:
+    """Refuse dice that cannot have fallen like this."""
     for name, die in (("hope", hope), ("fear", fear)):
         if not 1 <= die <= SIDES:
             raise InvalidArgument(f"{name} must be between 1 and {SIDES}, not {die}")
     check_numbers(modifier, difficulty)
-    return _resolve(hope, fear, modifier, difficulty)
 
 
 def check_numbers(modifier: int, difficulty: int | None) -> None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from hubbub import Health, Pack
+from hubbub import Check, Health, Pack
 from hubbub.packs.tabletop.settings import TabletopSettings
 
 if TYPE_CHECKING:
@@ -47,6 +47,13 @@ async def health(table: Table) -> Health:
     return Health(True)
 
 
+async def campaigns(settings: TabletopSettings) -> Check:
+    """For `hubbub doctor`: whether campaigns can be read here."""
+    from hubbub.packs.tabletop import diagnosis
+
+    return await diagnosis.campaigns(settings)
+
+
 pack = Pack(
     name="tabletop",
     summary="campaigns, sessions and Duality dice for a table with an AI at it",
@@ -54,6 +61,7 @@ pack = Pack(
     settings=TabletopSettings,
     lifespan=lifespan,
     health=health,
+    checks=(campaigns,),
     commands={"campaign-server": "hubbub.packs.tabletop.campaign_server:main"},
     extra="tabletop",
     requires=("sqlalchemy", "alembic", "grpc", "grpc_health", "google.protobuf"),

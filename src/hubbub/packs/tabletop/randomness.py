@@ -52,26 +52,33 @@ class RngUsed(msgspec.Struct, frozen=True, kw_only=True):
 LIVE: Final = RngRequest()
 
 
+def check_rng(wanted: RngRequest) -> RollMode:
+    """The mode that is asked for, if its seed goes with it.
+
+    Raises: InvalidArgument.
+    """
+    seed, mode = wanted.seed, wanted.roll_mode
+    if mode is None:
+        mode = RollMode.LIVE if seed is None else RollMode.REPLAY
+    if mode is RollMode.LIVE and seed is not None:
+        raise InvalidArgument("a LIVE roll takes no seed, the server draws it; use roll_mode REPLAY")
+    if mode is RollMode.REPLAY and seed is None:
+        raise InvalidArgument("a REPLAY needs the seed of the roll to show again")
+    if seed is not None and not 0 <= seed <= bounds.DICE_SEED:
+        raise InvalidArgument(f"seed must be between 0 and {bounds.DICE_SEED}")
+    return mode
+
+
 def choose_seed(wanted: RngRequest = LIVE) -> RngUsed:
     """Take the caller's seed for a replay, or draw one for a live roll.
 
     Raises: InvalidArgument.
     """
-    mode = wanted.roll_mode
-    if mode is None:
-        mode = RollMode.LIVE if wanted.seed is None else RollMode.REPLAY
-    if mode is RollMode.LIVE:
-        if wanted.seed is not None:
-            raise InvalidArgument("a LIVE roll takes no seed, the server draws it; use roll_mode REPLAY")
+    mode, seed, source = check_rng(wanted), wanted.seed, SeedSource.CLIENT
+    if seed is None:
         from secrets import randbelow  # Brings hashlib along, which no start needs.
 
         seed, source = randbelow(bounds.DICE_SEED + 1), SeedSource.SERVER
-    else:
-        if wanted.seed is None:
-            raise InvalidArgument("a REPLAY needs the seed of the roll to show again")
-        if not 0 <= wanted.seed <= bounds.DICE_SEED:
-            raise InvalidArgument(f"seed must be between 0 and {bounds.DICE_SEED}")
-        seed, source = wanted.seed, SeedSource.CLIENT
     return RngUsed(seed_used=seed, rng_algo=ALGORITHM, seed_source=source, roll_mode=mode)
 
 
