@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from hubbub import Context, Server, bounds
+from hubbub import Server, bounds
 from hubbub.packs.tabletop.failures import InvalidArgument
 from hubbub.packs.tabletop.model import Scene
 
@@ -45,41 +45,41 @@ class Contexts:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def keep(self, context: Context, choice: Choice) -> str | None:
-        """Remember a choice for its caller, or give the text that stands for it."""
-        if context.scope is None:
+    def keep(self, scope: str | None, choice: Choice) -> str | None:
+        """Remember a choice for the caller of this scope, or give the text that stands for it."""
+        if scope is None:
             return self._server.sealer.seal(_PURPOSE, msgspec.to_builtins(choice), lifetime_s=bounds.TABLE_CONTEXT_S)
         self._drop_idle()
-        self._kept[context.scope] = _Kept(choice, self._clock())
-        self._kept.move_to_end(context.scope)
+        self._kept[scope] = _Kept(choice, self._clock())
+        self._kept.move_to_end(scope)
         if len(self._kept) > bounds.TABLE_CONTEXTS:
             self._kept.popitem(last=False)
         return None
 
-    def find(self, context: Context, context_id: str | None = None) -> Choice | None:
+    def find(self, scope: str | None, context_id: str | None = None) -> Choice | None:
         """What a call is about: what its `context_id` says, or what its caller chose before.
 
         Raises: InvalidArgument, for a `context_id` that is not ours.
         """
         if context_id is not None:
             return self._open(context_id)
-        if context.scope is None or not self._kept:
+        if scope is None or not self._kept:
             return None
         self._drop_idle()
-        kept = self._kept.get(context.scope)
+        kept = self._kept.get(scope)
         if kept is None:
             return None
         kept.used = self._clock()
-        self._kept.move_to_end(context.scope)
+        self._kept.move_to_end(scope)
         return kept.choice
 
     def forget(self, scope: str) -> None:
         """A session has ended."""
         self._kept.pop(scope, None)
 
-    def forget_session(self, context: Context, session_id: str) -> bool:
+    def forget_session(self, scope: str | None, session_id: str) -> bool:
         """A session of the game has ended, so later calls of this caller are no longer about it; whether they were."""
-        kept = None if context.scope is None else self._kept.get(context.scope)
+        kept = None if scope is None else self._kept.get(scope)
         if kept is None or kept.choice.session_id != session_id:
             return False
         kept.choice = msgspec.structs.replace(kept.choice, session_id=UNSET)
@@ -98,27 +98,27 @@ class Contexts:
 
     # -- what a call leaves out --------------------------------------------------
 
-    def campaign(self, context: Context, campaign_id: str | None, context_id: str | None) -> str:
+    def campaign(self, scope: str | None, campaign_id: str | None, context_id: str | None) -> str:
         """The campaign that a call is about.
 
         Raises: InvalidArgument, if nobody has said.
         """
         if campaign_id is not None:
             return campaign_id
-        choice = self.find(context, context_id)
+        choice = self.find(scope, context_id)
         if choice is None:
             raise InvalidArgument("campaign_id is required: give it, or choose a campaign with set_context first")
         return choice.campaign_id
 
     def session(
-        self, context: Context, campaign_id: str | None, session_id: str | None, context_id: str | None
+        self, scope: str | None, campaign_id: str | None, session_id: str | None, context_id: str | None
     ) -> tuple[str, str | None]:
         """The campaign and the session that a call is about, if it is about a session.
 
         Raises: InvalidArgument, if nobody has said which campaign.
         """
-        campaign = self.campaign(context, campaign_id, context_id)
-        choice = self.find(context, context_id) if session_id is None else None
+        campaign = self.campaign(scope, campaign_id, context_id)
+        choice = self.find(scope, context_id) if session_id is None else None
         # The session of another campaign than the one that was named would be a surprise.
         if choice is not None and choice.campaign_id == campaign and choice.session_id is not UNSET:
             return campaign, choice.session_id
@@ -126,7 +126,7 @@ class Contexts:
 
     def scene(
         self,
-        context: Context,
+        scope: str | None,
         campaign_id: str | None,
         session_id: str | None,
         actor_id: str | None,
@@ -137,7 +137,7 @@ class Contexts:
         Raises: InvalidArgument, if somebody said where but not in which campaign.
         """
         is_anywhere = campaign_id is session_id is actor_id is None
-        if is_anywhere and self.find(context, context_id) is None:
+        if is_anywhere and self.find(scope, context_id) is None:
             return None
-        campaign, session = self.session(context, campaign_id, session_id, context_id)
+        campaign, session = self.session(scope, campaign_id, session_id, context_id)
         return Scene(campaign_id=campaign, session_id=session, actor_id=actor_id)

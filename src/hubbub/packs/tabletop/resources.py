@@ -35,7 +35,7 @@ def register(table: Table) -> None:
     @resource(addresses.CONTEXT, name="context_current", mime_type=JSON)
     async def context_current(context: Context) -> str:
         """The campaign, session and participant that you chose with set_context."""
-        choice = table.contexts.find(context)
+        choice = table.contexts.find(context.scope)
         if choice is None:
             return as_text({"context": _NO_CHOICE})
         chosen = {name: getattr(choice, name) for name in _NO_CHOICE}

@@ -45,7 +45,7 @@ def _register_actors(table: Table) -> None:
             notes: What else there is to know.
         """
         word = read_word(ActorKind, kind, "kind")
-        made = await backend.create_actor(campaign_of(context, campaign_id, context_id), name, word, notes)
+        made = await backend.create_actor(campaign_of(context.scope, campaign_id, context_id), name, word, notes)
         table.changed(ACTORS_COUNTED, made.campaign_id)
         return made
 
@@ -58,7 +58,7 @@ def _register_actors(table: Table) -> None:
         context: Context,
     ) -> Actor:
         """Get an actor of a campaign."""
-        return await backend.get_actor(campaign_of(context, campaign_id, context_id), actor_id)
+        return await backend.get_actor(campaign_of(context.scope, campaign_id, context_id), actor_id)
 
     @table.reads
     async def actor_list(
@@ -70,7 +70,7 @@ def _register_actors(table: Table) -> None:
         context: Context,
     ) -> ActorPage:
         """List the actors of a campaign, in the order in which they were made."""
-        campaign = campaign_of(context, campaign_id, context_id)
+        campaign = campaign_of(context.scope, campaign_id, context_id)
         page = await backend.list_actors(campaign, PageRequest(page_size, page_token))
         return ActorPage(page.items, page.next_page_token or UNSET)
 
@@ -94,7 +94,7 @@ def _register_actors(table: Table) -> None:
         """
         word = None if kind is None else read_word(ActorKind, kind, "kind")
         change = ActorChange(name=name, kind=word, notes=notes)
-        changed = await backend.update_actor(campaign_of(context, campaign_id, context_id), actor_id, change)
+        changed = await backend.update_actor(campaign_of(context.scope, campaign_id, context_id), actor_id, change)
         table.changed(ACTORS_CHANGED, changed.campaign_id)
         return changed
 
@@ -107,7 +107,7 @@ def _register_actors(table: Table) -> None:
         context: Context,
     ) -> Actor:
         """Take an actor out of a campaign. Tells what it was."""
-        gone = await backend.delete_actor(campaign_of(context, campaign_id, context_id), actor_id)
+        gone = await backend.delete_actor(campaign_of(context.scope, campaign_id, context_id), actor_id)
         table.changed(ACTORS_COUNTED, gone.campaign_id)
         return gone
 
@@ -129,7 +129,7 @@ def _register_control(table: Table) -> None:
         Args:
             controller: GM, or the id of a participant of the same campaign.
         """
-        control = await backend.set_control(campaign_of(context, campaign_id, context_id), actor_id, controller)
+        control = await backend.set_control(campaign_of(context.scope, campaign_id, context_id), actor_id, controller)
         table.changed(ACTORS_CHANGED, control.campaign_id)
         return control
 
@@ -142,4 +142,4 @@ def _register_control(table: Table) -> None:
         context: Context,
     ) -> Control:
         """Tell who controls an actor by default: GM, a participant's id, or null if nobody was named."""
-        return await backend.get_control(campaign_of(context, campaign_id, context_id), actor_id)
+        return await backend.get_control(campaign_of(context.scope, campaign_id, context_id), actor_id)

@@ -56,7 +56,7 @@ def register(table: Table) -> None:
         context: Context,
     ) -> Campaign:
         """Get a campaign."""
-        return await backend.get_campaign(table.contexts.campaign(context, campaign_id, context_id))
+        return await backend.get_campaign(table.contexts.campaign(context.scope, campaign_id, context_id))
 
     @table.reads
     async def campaign_list(*, page_size: PageSize = 0, page_token: PageToken = "") -> CampaignPage:

@@ -40,7 +40,7 @@ def register(table: Table) -> None:
             participant_id: A participant of that campaign: whom you act for.
         """
         choice = await _checked(table, campaign_id, session_id, participant_id)
-        context_id = table.contexts.keep(context, choice)
+        context_id = table.contexts.keep(context.scope, choice)
         table.context_changed(context.scope)
         return ContextSet(choice, UNSET if context_id is None else context_id)
 

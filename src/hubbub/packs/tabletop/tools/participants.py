@@ -40,7 +40,9 @@ def register(table: Table) -> None:
             controller: Who is behind them: HUMAN (if left out) or AI.
         """
         words = read_word(Role, role, "role"), _controller(controller) or Controller.HUMAN
-        made = await backend.create_participant(campaign_of(context, campaign_id, context_id), display_name, *words)
+        made = await backend.create_participant(
+            campaign_of(context.scope, campaign_id, context_id), display_name, *words
+        )
         table.changed(PARTICIPANTS_COUNTED, made.campaign_id)
         return made
 
@@ -53,7 +55,7 @@ def register(table: Table) -> None:
         context: Context,
     ) -> Participant:
         """Get a participant of a campaign."""
-        return await backend.get_participant(campaign_of(context, campaign_id, context_id), participant_id)
+        return await backend.get_participant(campaign_of(context.scope, campaign_id, context_id), participant_id)
 
     @table.reads
     async def participant_list(
@@ -65,7 +67,7 @@ def register(table: Table) -> None:
         context: Context,
     ) -> ParticipantPage:
         """List the participants of a campaign, in the order in which they joined."""
-        campaign = campaign_of(context, campaign_id, context_id)
+        campaign = campaign_of(context.scope, campaign_id, context_id)
         page = await backend.list_participants(campaign, PageRequest(page_size, page_token))
         return ParticipantPage(page.items, page.next_page_token or UNSET)
 
@@ -92,7 +94,7 @@ def register(table: Table) -> None:
             role=None if role is None else read_word(Role, role, "role"),
             controller=_controller(controller),
         )
-        campaign = campaign_of(context, campaign_id, context_id)
+        campaign = campaign_of(context.scope, campaign_id, context_id)
         changed = await backend.update_participant(campaign, participant_id, change)
         table.changed(PARTICIPANTS_CHANGED, changed.campaign_id)
         return changed
@@ -106,7 +108,7 @@ def register(table: Table) -> None:
         context: Context,
     ) -> Participant:
         """Remove a participant from a campaign; whom they controlled, nobody controls any more. Tells who it was."""
-        gone = await backend.delete_participant(campaign_of(context, campaign_id, context_id), participant_id)
+        gone = await backend.delete_participant(campaign_of(context.scope, campaign_id, context_id), participant_id)
         table.changed((*PARTICIPANTS_COUNTED, *ACTORS_CHANGED), gone.campaign_id)
         return gone
 

@@ -66,7 +66,7 @@ def _register_rolls(table: Table) -> None:
 
         In a campaign, named here or in the context, the roll is written to the campaign's events.
         """
-        scene = scene_of(context, campaign_id, session_id, actor_id, context_id)
+        scene = scene_of(context.scope, campaign_id, session_id, actor_id, context_id)
         roll = await backend.action_roll(modifier, difficulty, rng=rng or LIVE, scene=scene)
         _tell(context, roll.rng, roll.event_seq)
         fallen = roll.resolution
@@ -100,7 +100,7 @@ def _register_rolls(table: Table) -> None:
         Args:
             dice: Which dice: up to 50 kinds, each with sides and count; 1000 dice in all.
         """
-        scene = scene_of(context, campaign_id, session_id, actor_id, context_id)
+        scene = scene_of(context.scope, campaign_id, session_id, actor_id, context_id)
         result = await backend.roll_dice(dice, rng=rng or LIVE, scene=scene)
         _tell(context, result.rng, result.event_seq)
         return DiceRolled(result.rolls, result.total, UNSET if rng is None else result.rng)

@@ -55,7 +55,7 @@ def _register_sessions(table: Table) -> None:
         Args:
             name: What the evening is called.
         """
-        started = await backend.start_session(contexts.campaign(context, campaign_id, context_id), name)
+        started = await backend.start_session(contexts.campaign(context.scope, campaign_id, context_id), name)
         table.changed(SESSIONS_CHANGED, started.campaign_id)
         return started
 
@@ -68,9 +68,9 @@ def _register_sessions(table: Table) -> None:
         context: Context,
     ) -> Session:
         """End a session: the one named, else that of the context, else the active one of the campaign."""
-        ended = await backend.end_session(*contexts.session(context, campaign_id, session_id, context_id))
+        ended = await backend.end_session(*contexts.session(context.scope, campaign_id, session_id, context_id))
         table.changed(SESSIONS_CHANGED, ended.campaign_id)
-        if contexts.forget_session(context, ended.id):
+        if contexts.forget_session(context.scope, ended.id):
             table.context_changed(context.scope)
         return ended
 
@@ -84,7 +84,7 @@ def _register_sessions(table: Table) -> None:
         context: Context,
     ) -> SessionPage:
         """List the sessions of a campaign, the oldest first."""
-        campaign = contexts.campaign(context, campaign_id, context_id)
+        campaign = contexts.campaign(context.scope, campaign_id, context_id)
         page = await backend.list_sessions(campaign, PageRequest(page_size, page_token))
         return SessionPage(page.items, page.next_page_token or UNSET)
 
@@ -112,7 +112,7 @@ def _register_events(table: Table) -> None:
             newest_first: Begin with the latest.
         """
         page = await backend.list_events(
-            contexts.campaign(context, campaign_id, context_id),
+            contexts.campaign(context.scope, campaign_id, context_id),
             PageRequest(page_size, page_token),
             session_id=session_id,
             type=type,
@@ -128,6 +128,6 @@ def _register_events(table: Table) -> None:
         context: Context,
     ) -> EventsVerified:
         """Check the hashes of a campaign's events: whether any was changed, left out or added afterwards."""
-        campaign = contexts.campaign(context, campaign_id, context_id)
+        campaign = contexts.campaign(context.scope, campaign_id, context_id)
         broken = await backend.verify_events(campaign)
         return EventsVerified(campaign, broken is None, UNSET if broken is None else broken)
