@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hubbub import bounds
 from hubbub.errors import SettingsError
-from hubbub.packs.tabletop.choosing import given_url
+from hubbub.packs.tabletop.choosing import given_url, quieten_grpc
 from hubbub.packs.tabletop.failures import Failure
 from hubbub.packs.tabletop.settings import TabletopSettings
 from hubbub.settings import Secret, gather, read_settings
@@ -41,6 +41,7 @@ def main(arguments: list[str]) -> int:
     address = settings.addr or USUAL_ADDRESS
     check_address(address, insecure=given.insecure)
     database = settings.database if given.database is None else Secret(given.database)
+    quieten_grpc()
     asyncio.run(_serve(address, given_url(database)))
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,12 +17,18 @@ def choose_backend(settings: TabletopSettings) -> Backend:
     Raises: SettingsError, for a database that we cannot use.
     """
     if settings.addr is not None:
+        quieten_grpc()
         from hubbub.packs.tabletop.grpc_backend import GrpcBackend
 
         return GrpcBackend(settings.addr, deadline_s=settings.deadline_s)
     from hubbub.packs.tabletop.store_backend import StoreBackend
 
     return StoreBackend(given_url(settings.database))
+
+
+def quieten_grpc() -> None:
+    """Before it is loaded: its core writes to stderr what we say ourselves, and better."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
 def given_url(database: Secret | None) -> str | None:
