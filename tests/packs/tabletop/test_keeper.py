@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 from msgspec import UNSET
+from tests.packs.tabletop.keepers import OpenKeeper
 
 from hubbub import bounds
 from hubbub.packs.tabletop.backend import every
@@ -22,7 +23,6 @@ from hubbub.packs.tabletop.model import (
     SessionStatus,
 )
 from hubbub.packs.tabletop.randomness import RngRequest, RollMode
-from tests.packs.tabletop.keepers import OpenKeeper
 
 
 async def test_a_campaign_is_kept_as_it_was_made(keeper: OpenKeeper) -> None:

@@ -6,6 +6,7 @@ Knows nothing of campaigns but the names of their services, which their descript
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +20,7 @@ from hubbub import bounds
 from hubbub.packs.tabletop.failures import FAILURES, DeadlineExceeded, Failure, Internal, Unavailable
 from hubbub.packs.tabletop.wire import campaign_pb2, duality_pb2, session_pb2
 
+logger = logging.getLogger("hubbub.tabletop")
 Handler = Callable[[Any], Awaitable[Message]]
 
 _CODES: Final = {
@@ -129,7 +131,10 @@ def _guarded(handler: Handler) -> Callable[[Any, Any], Awaitable[Message]]:
             return await handler(request)
         except Failure as failure:
             await context.abort(_CODES[failure.word], failure.message)
-            raise  # Never reached: abort raises.
+        except Exception:  # The last who can catch it; grpc itself would tell the caller what it says.
+            logger.exception("campaign_server_failed", extra={"request": type(request).__name__})
+            await context.abort(grpc.StatusCode.INTERNAL, "the campaign server has a fault; its log tells which")
+        raise AssertionError("abort raises")
 
     return handle
 
