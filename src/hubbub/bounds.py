@@ -303,3 +303,7 @@ TABLE_CONTEXTS: Final = 10_000
 """Callers whose context is remembered; of more, those that used theirs least recently lose it."""
 TABLE_CONTEXT_S: Final = 24 * 3600.0
 """How long an unused context is remembered, and how long a context id is good."""
+NOTATION_CHARACTERS: Final = 500
+"""One text that says which dice to throw."""
+NOTATION_NUMBER: Final = 1_000_000
+"""The largest number that it adds to them."""

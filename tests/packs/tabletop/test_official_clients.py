@@ -63,7 +63,8 @@ async def test_it_plays_an_evening(place: Place, mode: str) -> None:
         assert (await use(client, "session_end", **with_context))["status"] == "ENDED"
         events = await use(client, "events_list", **with_context)
         assert len(events["events"]) == 8
-        assert (await use(client, "actor_control_get", actor_id=hero["id"], **with_context))["controller"] == alice["id"]
+        control = await use(client, "actor_control_get", actor_id=hero["id"], **with_context)
+        assert control["controller"] == alice["id"]
         failed = await client.call_tool("session_end", {"campaign_id": campaign})
         assert failed.is_error
         assert json.loads(failed.content[0].text)["error"]["code"] == "FailedPrecondition"

@@ -30,6 +30,7 @@ from hubbub.packs.tabletop.model import (
     Scene,
     Session,
 )
+from hubbub.packs.tabletop.notation import NotationResult
 from hubbub.packs.tabletop.randomness import LIVE, RngRequest
 
 T = TypeVar("T")
@@ -130,9 +131,15 @@ class Rolls(Protocol):
         """Which rules these are."""
 
     async def action_roll(
-        self, modifier: int = 0, difficulty: int | None = None, *, rng: RngRequest = LIVE, scene: Scene | None = None
+        self,
+        modifier: int = 0,
+        difficulty: int | None = None,
+        *,
+        advantage: int = 0,
+        rng: RngRequest = LIVE,
+        scene: Scene | None = None,
     ) -> ActionRoll:
-        """Throw hope and fear."""
+        """Throw hope and fear; with advantage (1) or disadvantage (-1), one more die."""
 
     async def resolve(self, hope: int, fear: int, modifier: int = 0, difficulty: int | None = None) -> Resolution:
         """What dice that have fallen mean."""
@@ -142,13 +149,18 @@ class Rolls(Protocol):
     ) -> Explanation:
         """The same, step by step."""
 
-    async def probability(self, modifier: int, difficulty: int) -> Probability:
+    async def probability(self, modifier: int, difficulty: int, advantage: int = 0) -> Probability:
         """The exact odds."""
 
     async def roll_dice(
         self, dice: Sequence[DiceSpec], *, rng: RngRequest = LIVE, scene: Scene | None = None
     ) -> DiceResult:
         """Throw any dice."""
+
+    async def roll_notation(
+        self, notation: str, *, rng: RngRequest = LIVE, scene: Scene | None = None
+    ) -> NotationResult:
+        """Throw what a text such as 4d6kh3+2 asks for."""
 
 
 class Backend(Campaigns, Actors, Sessions, Rolls, Protocol):

@@ -16,6 +16,8 @@ from hubbub.packs.tabletop.failures import InvalidArgument
 from hubbub.packs.tabletop.randomness import LIVE, Faces, RngRequest, RngUsed, choose_seed
 
 SIDES: Final = 12
+ADVANTAGE_SIDES: Final = 6
+"""Of the die that advantage adds and disadvantage takes away."""
 RULES_VERSION: Final = "1.0.0"
 
 
@@ -56,6 +58,8 @@ class ActionRoll(msgspec.Struct, frozen=True):
     rng: RngUsed
     event_seq: int | None = None
     """The event that tells of it, for a roll in a scene."""
+    advantage: int | None = None
+    """What the die of advantage added to the total, or that of disadvantage took away."""
 
 
 class Intermediates(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +98,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutcomeCount(msgspec.Struct, frozen=True):
-    """How many of the 144 falls have this outcome."""
+    """How many of all falls have this outcome."""
 
     outcome: Outcome
     count: int
@@ -142,16 +146,22 @@ _COUNTED: Final = (
 )
 
 
-def action_roll(modifier: int = 0, difficulty: int | None = None, rng: RngRequest = LIVE) -> ActionRoll:
-    """Throw hope, then fear.
+def action_roll(
+    modifier: int = 0, difficulty: int | None = None, rng: RngRequest = LIVE, advantage: int = 0
+) -> ActionRoll:
+    """Throw hope, then fear, then with advantage (1) or disadvantage (-1) a die that is added or taken away.
 
     Raises: InvalidArgument.
     """
-    check_numbers(modifier, difficulty)
+    check_numbers(modifier, difficulty, advantage)
     used = choose_seed(rng)
     faces = Faces(used.seed_used)
     hope, fear = faces.throw(SIDES), faces.throw(SIDES)
-    return ActionRoll(_resolve(hope, fear, modifier, difficulty), used)
+    if not advantage:
+        return ActionRoll(_resolve(hope, fear, modifier, difficulty), used)
+    added = advantage * faces.throw(ADVANTAGE_SIDES)
+    found = msgspec.structs.replace(_resolve(hope, fear, modifier + added, difficulty), modifier=modifier)
+    return ActionRoll(found, used, advantage=added)
 
 
 def resolve(hope: int, fear: int, modifier: int = 0, difficulty: int | None = None) -> Resolution:
@@ -171,11 +181,14 @@ def check_roll(hope: int, fear: int, modifier: int, difficulty: int | None) -> N
     check_numbers(modifier, difficulty)
 
 
-def check_numbers(modifier: int, difficulty: int | None) -> None:
+def check_numbers(modifier: int, difficulty: int | None, advantage: int = 0) -> None:
     """Refuse what does not fit the 32 bits that numbers have on the wire, the total included."""
-    highest = bounds.INT32 - 2 * SIDES
-    if not -bounds.INT32 - 1 <= modifier <= highest:
-        raise InvalidArgument(f"modifier must be between {-bounds.INT32 - 1} and {highest}, not {modifier}")
+    if advantage not in (-1, 0, 1):
+        raise InvalidArgument(f"advantage must be 1, 0 or, for disadvantage, -1, not {advantage}")
+    lowest = -bounds.INT32 - 1 + (ADVANTAGE_SIDES if advantage < 0 else 0)
+    highest = bounds.INT32 - 2 * SIDES - (ADVANTAGE_SIDES if advantage > 0 else 0)
+    if not lowest <= modifier <= highest:
+        raise InvalidArgument(f"modifier must be between {lowest} and {highest}, not {modifier}")
     if difficulty is not None and not 0 <= difficulty <= bounds.INT32:
         raise InvalidArgument(f"difficulty must be between 0 and {bounds.INT32}, not {difficulty}")
 
@@ -245,21 +258,24 @@ def _steps(found: Resolution, intermediates: Intermediates) -> tuple[ExplainStep
     )
 
 
-def probability(modifier: int, difficulty: int) -> Probability:
-    """Count all 144 falls of two dice.
+def probability(modifier: int, difficulty: int, advantage: int = 0) -> Probability:
+    """Count all 144 falls of two dice; with a die of advantage or disadvantage, all 864 of three.
 
     Raises: InvalidArgument.
     """
-    check_numbers(modifier, difficulty)
+    check_numbers(modifier, difficulty, advantage)
+    added = [advantage * die for die in range(1, ADVANTAGE_SIDES + 1)] if advantage else [0]
     counts = dict.fromkeys(_COUNTED, 0)
     for hope in range(1, SIDES + 1):
         for fear in range(1, SIDES + 1):
-            counts[_outcome(hope, fear, hope + fear + modifier >= difficulty)] += 1
+            for more in added:
+                counts[_outcome(hope, fear, hope + fear + modifier + more >= difficulty)] += 1
     failures = counts[Outcome.FAILURE_WITH_HOPE] + counts[Outcome.FAILURE_WITH_FEAR]
+    falls = SIDES * SIDES * len(added)
     return Probability(
-        total_outcomes=SIDES * SIDES,
+        total_outcomes=falls,
         crit_count=counts[Outcome.CRITICAL_SUCCESS],
-        success_count=SIDES * SIDES - failures,
+        success_count=falls - failures,
         failure_count=failures,
         outcome_counts=tuple(OutcomeCount(outcome, count) for outcome, count in counts.items()),
     )

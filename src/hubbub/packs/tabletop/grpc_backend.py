@@ -33,6 +33,7 @@ from hubbub.packs.tabletop.model import (
     Scene,
     Session,
 )
+from hubbub.packs.tabletop.notation import NotationResult
 from hubbub.packs.tabletop.randomness import LIVE, RngRequest, check_rng
 from hubbub.packs.tabletop.rpc import RpcChannel
 from hubbub.packs.tabletop.wire import campaign_pb2, duality_pb2, session_pb2
@@ -211,9 +212,15 @@ class GrpcBackend:
         return rolls.from_rules(await self._channel.call("RulesVersion", duality_pb2.RulesVersionRequest()))
 
     async def action_roll(
-        self, modifier: int = 0, difficulty: int | None = None, *, rng: RngRequest = LIVE, scene: Scene | None = None
+        self,
+        modifier: int = 0,
+        difficulty: int | None = None,
+        *,
+        advantage: int = 0,
+        rng: RngRequest = LIVE,
+        scene: Scene | None = None,
     ) -> ActionRoll:
-        duality.check_numbers(modifier, difficulty)
+        duality.check_numbers(modifier, difficulty, advantage)
         check_rng(rng)
         request = _make(
             duality_pb2.ActionRollRequest,
@@ -221,6 +228,7 @@ class GrpcBackend:
             difficulty=difficulty,
             rng=rolls.to_rng(rng),
             scene=_scene(scene),
+            advantage=advantage,
         )
         return rolls.from_action_roll(await self._channel.call("ActionRoll", request))
 
@@ -245,9 +253,11 @@ class GrpcBackend:
         )
         return rolls.from_explanation(await self._channel.call("DualityExplain", request))
 
-    async def probability(self, modifier: int, difficulty: int) -> Probability:
-        duality.check_numbers(modifier, difficulty)
-        request = _make(duality_pb2.DualityProbabilityRequest, modifier=modifier, difficulty=difficulty)
+    async def probability(self, modifier: int, difficulty: int, advantage: int = 0) -> Probability:
+        duality.check_numbers(modifier, difficulty, advantage)
+        request = _make(
+            duality_pb2.DualityProbabilityRequest, modifier=modifier, difficulty=difficulty, advantage=advantage
+        )
         return rolls.from_probability(await self._channel.call("DualityProbability", request))
 
     async def roll_dice(
@@ -262,6 +272,13 @@ class GrpcBackend:
             scene=_scene(scene),
         )
         return rolls.from_dice(await self._channel.call("RollDice", request))
+
+    async def roll_notation(
+        self, notation: str, *, rng: RngRequest = LIVE, scene: Scene | None = None
+    ) -> NotationResult:
+        check_rng(rng)
+        request = _make(duality_pb2.RollNotationRequest, notation=notation, rng=rolls.to_rng(rng), scene=_scene(scene))
+        return rolls.from_notation(await self._channel.call("RollNotation", request))
 
 
 def _make(kind: type[M], /, **fields: Any) -> M:

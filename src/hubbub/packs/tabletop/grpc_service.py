@@ -225,7 +225,11 @@ class DualityService:
     async def action_roll(self, request: duality_pb2.ActionRollRequest) -> duality_pb2.ActionRollResponse:
         scene = values.from_scene(request.scene) if request.HasField("scene") else None
         roll = await self._backend.action_roll(
-            request.modifier, given(request, "difficulty"), rng=rolls.from_rng(request.rng), scene=scene
+            request.modifier,
+            given(request, "difficulty"),
+            advantage=request.advantage,
+            rng=rolls.from_rng(request.rng),
+            scene=scene,
         )
         return rolls.to_action_roll(roll)
 
@@ -246,7 +250,9 @@ class DualityService:
     async def duality_probability(
         self, request: duality_pb2.DualityProbabilityRequest
     ) -> duality_pb2.DualityProbabilityResponse:
-        return rolls.to_probability(await self._backend.probability(request.modifier, request.difficulty))
+        return rolls.to_probability(
+            await self._backend.probability(request.modifier, request.difficulty, request.advantage)
+        )
 
     async def rules_version(self, request: duality_pb2.RulesVersionRequest) -> duality_pb2.RulesVersionResponse:
         return rolls.to_rules(await self._backend.rules_version())
@@ -257,3 +263,8 @@ class DualityService:
         scene = values.from_scene(request.scene) if request.HasField("scene") else None
         dice = [DiceSpec(spec.sides, spec.count) for spec in request.dice]
         return rolls.to_dice(await self._backend.roll_dice(dice, rng=rolls.from_rng(request.rng), scene=scene))
+
+    async def roll_notation(self, request: duality_pb2.RollNotationRequest) -> duality_pb2.RollNotationResponse:
+        scene = values.from_scene(request.scene) if request.HasField("scene") else None
+        rng = rolls.from_rng(request.rng)
+        return rolls.to_notation(await self._backend.roll_notation(request.notation, rng=rng, scene=scene))

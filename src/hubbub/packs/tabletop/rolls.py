@@ -12,6 +12,7 @@ from hubbub.packs.tabletop import duality
 from hubbub.packs.tabletop.dice import DiceResult, DiceSpec
 from hubbub.packs.tabletop.duality import ActionRoll, Explanation, Probability, Resolution, RulesVersion
 from hubbub.packs.tabletop.model import Scene
+from hubbub.packs.tabletop.notation import NotationResult, roll_notation
 from hubbub.packs.tabletop.randomness import LIVE, RngRequest, RngUsed, RollMode
 
 
@@ -26,12 +27,20 @@ class LocalRolls:
         return duality.RULES
 
     async def action_roll(
-        self, modifier: int = 0, difficulty: int | None = None, *, rng: RngRequest = LIVE, scene: Scene | None = None
+        self,
+        modifier: int = 0,
+        difficulty: int | None = None,
+        *,
+        advantage: int = 0,
+        rng: RngRequest = LIVE,
+        scene: Scene | None = None,
     ) -> ActionRoll:
-        roll = duality.action_roll(modifier, difficulty, rng)
+        roll = duality.action_roll(modifier, difficulty, rng, advantage)
         if scene is None or roll.rng.roll_mode is RollMode.REPLAY:
             return roll
         data = {**msgspec.to_builtins(roll.resolution), "rng": _told(roll.rng)}
+        if roll.advantage is not None:
+            data["advantage"] = roll.advantage
         return msgspec.structs.replace(roll, event_seq=await self.write_roll(scene, "roll.action", data))
 
     async def resolve(self, hope: int, fear: int, modifier: int = 0, difficulty: int | None = None) -> Resolution:
@@ -42,8 +51,8 @@ class LocalRolls:
     ) -> Explanation:
         return duality.explain(hope, fear, modifier, difficulty)
 
-    async def probability(self, modifier: int, difficulty: int) -> Probability:
-        return duality.probability(modifier, difficulty)
+    async def probability(self, modifier: int, difficulty: int, advantage: int = 0) -> Probability:
+        return duality.probability(modifier, difficulty, advantage)
 
     async def roll_dice(
         self, dice: Sequence[DiceSpec], *, rng: RngRequest = LIVE, scene: Scene | None = None
@@ -53,6 +62,20 @@ class LocalRolls:
             return result
         data = {"rolls": msgspec.to_builtins(result.rolls), "total": result.total, "rng": _told(result.rng)}
         return msgspec.structs.replace(result, event_seq=await self.write_roll(scene, "roll.dice", data))
+
+    async def roll_notation(
+        self, notation: str, *, rng: RngRequest = LIVE, scene: Scene | None = None
+    ) -> NotationResult:
+        result = roll_notation(notation, rng)
+        if scene is None or result.rng.roll_mode is RollMode.REPLAY:
+            return result
+        data = {
+            "notation": result.notation,
+            "terms": msgspec.to_builtins(result.terms),
+            "total": result.total,
+            "rng": _told(result.rng),
+        }
+        return msgspec.structs.replace(result, event_seq=await self.write_roll(scene, "roll.notation", data))
 
 
 def _told(rng: RngUsed) -> dict[str, Any]:

@@ -1,14 +1,17 @@
 """Dice: the Duality tools and pools of any dice."""
 
+import asyncio
 from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from hubbub import Context
+from hubbub import Context, Image
 from hubbub.packs.tabletop.arguments import CampaignId, ContextId, SessionId
+from hubbub.packs.tabletop.chart import PNG, draw
 from hubbub.packs.tabletop.dice import DiceRoll, DiceSpec
 from hubbub.packs.tabletop.duality import Explanation, Probability, Resolution, RulesVersion
+from hubbub.packs.tabletop.notation import NotationTerm
 from hubbub.packs.tabletop.randomness import LIVE, RngRequest, RngUsed
 from hubbub.packs.tabletop.table import Table
 
@@ -24,12 +27,27 @@ Rng = Annotated[
     RngRequest | None,
     Meta(description="Give {} to be told the seed of the roll, or the seed of an earlier roll to see it again."),
 ]
+Advantage = Annotated[bool, Meta(description="One more die, of six sides, is added.")]
+Disadvantage = Annotated[
+    bool, Meta(description="One more die, of six sides, is taken away; with advantage, neither is thrown.")
+]
 ActorId = Annotated[str | None, Meta(description="Who rolls, for the events of the campaign.")]
 
 
 class ActionRolled(Resolution, frozen=True, kw_only=True):
-    """What fell and what it means; `rng` where it was asked for."""
+    """What fell and what it means; `rng` where it was asked for, `advantage` where such a die was thrown."""
 
+    advantage: int | UnsetType = UNSET
+    """What it added to the total, or below zero what it took away."""
+    rng: RngUsed | UnsetType = UNSET
+
+
+class NotationRolled(msgspec.Struct, frozen=True):
+    """What fell, part by part; `rng` where it was asked for."""
+
+    notation: str
+    terms: tuple[NotationTerm, ...]
+    total: int
     rng: RngUsed | UnsetType = UNSET
 
 
@@ -55,6 +73,8 @@ def _register_rolls(table: Table) -> None:
         *,
         modifier: Modifier = 0,
         difficulty: Difficulty = None,
+        advantage: Advantage = False,
+        disadvantage: Disadvantage = False,
         rng: Rng = None,
         campaign_id: CampaignId = None,
         session_id: SessionId = None,
@@ -67,7 +87,9 @@ def _register_rolls(table: Table) -> None:
         In a campaign, named here or in the context, the roll is written to the campaign's events.
         """
         scene = scene_of(context.scope, campaign_id, session_id, actor_id, context_id)
-        roll = await backend.action_roll(modifier, difficulty, rng=rng or LIVE, scene=scene)
+        roll = await backend.action_roll(
+            modifier, difficulty, advantage=advantage - disadvantage, rng=rng or LIVE, scene=scene
+        )
         _tell(context, roll.rng, roll.event_seq)
         fallen = roll.resolution
         return ActionRolled(
@@ -79,6 +101,7 @@ def _register_rolls(table: Table) -> None:
             is_crit=fallen.is_crit,
             meets_difficulty=fallen.meets_difficulty,
             outcome=fallen.outcome,
+            advantage=UNSET if roll.advantage is None else roll.advantage,
             rng=UNSET if rng is None else roll.rng,
         )
 
@@ -104,6 +127,32 @@ def _register_rolls(table: Table) -> None:
         result = await backend.roll_dice(dice, rng=rng or LIVE, scene=scene)
         _tell(context, result.rng, result.event_seq)
         return DiceRolled(result.rolls, result.total, UNSET if rng is None else result.rng)
+
+    @table.writes
+    async def roll_notation(
+        *,
+        notation: str,
+        rng: Rng = None,
+        campaign_id: CampaignId = None,
+        session_id: SessionId = None,
+        actor_id: ActorId = None,
+        context_id: ContextId = None,
+        context: Context,
+    ) -> NotationRolled:
+        """Roll dice written as people write them, such as 2d6+3, 4d6kh3 or d%.
+
+        kh, kl, dh and dl keep or drop the highest or lowest; ro and rr throw a die again that
+        shows a number, as in ro<3, once or until it does not; ! lets a die that shows its
+        highest face bring another. At most 1000 dice are thrown. In a campaign, named here or
+        in the context, the roll is written to the campaign's events.
+
+        Args:
+            notation: What to roll.
+        """
+        scene = scene_of(context.scope, campaign_id, session_id, actor_id, context_id)
+        result = await backend.roll_notation(notation, rng=rng or LIVE, scene=scene)
+        _tell(context, result.rng, result.event_seq)
+        return NotationRolled(result.notation, result.terms, result.total, UNSET if rng is None else result.rng)
 
 
 def _register_rules(table: Table) -> None:
@@ -152,15 +201,35 @@ def _register_rules(table: Table) -> None:
         return await backend.explain(hope, fear, modifier, difficulty, request_id=request_id or "")
 
     @table.reads
-    async def duality_probability(*, modifier: Modifier = 0, difficulty: int) -> Probability:
+    async def duality_probability(
+        *, modifier: Modifier = 0, difficulty: int, advantage: Advantage = False, disadvantage: Disadvantage = False
+    ) -> Probability:
         """Count exactly how many of the 144 falls of the two dice have each outcome.
 
-        success_count includes criticals, so success_count and failure_count add up to 144.
+        success_count includes criticals, so success_count and failure_count add up to 144. With
+        advantage or disadvantage the falls of all three dice are counted, which are 864.
 
         Args:
             difficulty: What the total must reach, from 0 on.
         """
-        return await backend.probability(modifier, difficulty)
+        return await backend.probability(modifier, difficulty, advantage - disadvantage)
+
+    @table.reads
+    async def duality_chart(
+        *, modifier: Modifier = 0, difficulty: int, advantage: Advantage = False, disadvantage: Disadvantage = False
+    ) -> Image:
+        """Draw the exact odds of each outcome as a PNG picture.
+
+        Args:
+            difficulty: What the total must reach, from 0 on.
+        """
+        odds = await backend.probability(modifier, difficulty, advantage - disadvantage)
+        return Image(await asyncio.to_thread(draw, odds, _title(modifier, difficulty, advantage - disadvantage)), PNG)
+
+
+def _title(modifier: int, difficulty: int, advantage: int) -> str:
+    extra = {1: " with advantage", 0: "", -1: " with disadvantage"}[advantage]
+    return f"Duality dice {modifier:+} against difficulty {difficulty}{extra}"
 
 
 def _tell(context: Context, rng: RngUsed, event_seq: int | None) -> None:

@@ -21,6 +21,7 @@ from hubbub.packs.tabletop.duality import (
     Resolution,
     RulesVersion,
 )
+from hubbub.packs.tabletop.notation import NotationResult, NotationTerm
 from hubbub.packs.tabletop.randomness import RngRequest, RngUsed, RollMode, SeedSource
 from hubbub.packs.tabletop.wire import duality_pb2
 from hubbub.packs.tabletop.wire.convert import given, number_of, word_of
@@ -100,14 +101,17 @@ def from_resolution(message: duality_pb2.DualityOutcomeResponse) -> Resolution:
 def to_action_roll(roll: ActionRoll) -> duality_pb2.ActionRollResponse:
     """A roll as a message."""
     return duality_pb2.ActionRollResponse(
-        **resolution_fields(roll.resolution), rng=to_rng_used(roll.rng), event_seq=roll.event_seq
+        **resolution_fields(roll.resolution),
+        rng=to_rng_used(roll.rng),
+        event_seq=roll.event_seq,
+        advantage=roll.advantage,
     )
 
 
 def from_action_roll(message: duality_pb2.ActionRollResponse) -> ActionRoll:
     """The roll of a message."""
     resolution = Resolution(**_read_resolution(message))
-    return ActionRoll(resolution, from_rng_used(message.rng), given(message, "event_seq"))
+    return ActionRoll(resolution, from_rng_used(message.rng), given(message, "event_seq"), given(message, "advantage"))
 
 
 def to_explanation(found: Explanation) -> duality_pb2.DualityExplainResponse:
@@ -217,3 +221,21 @@ def from_dice(message: duality_pb2.RollDiceResponse) -> DiceResult:
     """How the dice of a message fell."""
     rolls = tuple(DiceRoll(roll.sides, tuple(roll.results), roll.total) for roll in message.rolls)
     return DiceResult(rolls, message.total, from_rng_used(message.rng), given(message, "event_seq"))
+
+
+def to_notation(result: NotationResult) -> duality_pb2.RollNotationResponse:
+    """What a notation came to, as a message."""
+    return duality_pb2.RollNotationResponse(
+        notation=result.notation,
+        terms=[duality_pb2.NotationTerm(**msgspec.structs.asdict(term)) for term in result.terms],
+        total=result.total,
+        rng=to_rng_used(result.rng),
+        event_seq=result.event_seq,
+    )
+
+
+def from_notation(message: duality_pb2.RollNotationResponse) -> NotationResult:
+    """What a notation came to."""
+    terms = tuple(NotationTerm(term.text, tuple(term.results), tuple(term.kept), term.total) for term in message.terms)
+    rng = from_rng_used(message.rng)
+    return NotationResult(message.notation, terms, message.total, rng, given(message, "event_seq"))

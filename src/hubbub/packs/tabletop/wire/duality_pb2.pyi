@@ -76,19 +76,21 @@ class Scene(_message.Message):
     def __init__(self, campaign_id: _Optional[str] = ..., session_id: _Optional[str] = ..., actor_id: _Optional[str] = ...) -> None: ...
 
 class ActionRollRequest(_message.Message):
-    __slots__ = ("modifier", "difficulty", "rng", "scene")
+    __slots__ = ("modifier", "difficulty", "rng", "scene", "advantage")
     MODIFIER_FIELD_NUMBER: _ClassVar[int]
     DIFFICULTY_FIELD_NUMBER: _ClassVar[int]
     RNG_FIELD_NUMBER: _ClassVar[int]
     SCENE_FIELD_NUMBER: _ClassVar[int]
+    ADVANTAGE_FIELD_NUMBER: _ClassVar[int]
     modifier: int
     difficulty: int
     rng: RngRequest
     scene: Scene
-    def __init__(self, modifier: _Optional[int] = ..., difficulty: _Optional[int] = ..., rng: _Optional[_Union[RngRequest, _Mapping]] = ..., scene: _Optional[_Union[Scene, _Mapping]] = ...) -> None: ...
+    advantage: int
+    def __init__(self, modifier: _Optional[int] = ..., difficulty: _Optional[int] = ..., rng: _Optional[_Union[RngRequest, _Mapping]] = ..., scene: _Optional[_Union[Scene, _Mapping]] = ..., advantage: _Optional[int] = ...) -> None: ...
 
 class ActionRollResponse(_message.Message):
-    __slots__ = ("hope", "fear", "modifier", "difficulty", "total", "is_crit", "meets_difficulty", "outcome", "rng", "event_seq")
+    __slots__ = ("hope", "fear", "modifier", "difficulty", "total", "is_crit", "meets_difficulty", "outcome", "rng", "event_seq", "advantage")
     HOPE_FIELD_NUMBER: _ClassVar[int]
     FEAR_FIELD_NUMBER: _ClassVar[int]
     MODIFIER_FIELD_NUMBER: _ClassVar[int]
@@ -99,6 +101,7 @@ class ActionRollResponse(_message.Message):
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     RNG_FIELD_NUMBER: _ClassVar[int]
     EVENT_SEQ_FIELD_NUMBER: _ClassVar[int]
+    ADVANTAGE_FIELD_NUMBER: _ClassVar[int]
     hope: int
     fear: int
     modifier: int
@@ -109,7 +112,8 @@ class ActionRollResponse(_message.Message):
     outcome: Outcome
     rng: RngUsed
     event_seq: int
-    def __init__(self, hope: _Optional[int] = ..., fear: _Optional[int] = ..., modifier: _Optional[int] = ..., difficulty: _Optional[int] = ..., total: _Optional[int] = ..., is_crit: _Optional[bool] = ..., meets_difficulty: _Optional[bool] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., rng: _Optional[_Union[RngUsed, _Mapping]] = ..., event_seq: _Optional[int] = ...) -> None: ...
+    advantage: int
+    def __init__(self, hope: _Optional[int] = ..., fear: _Optional[int] = ..., modifier: _Optional[int] = ..., difficulty: _Optional[int] = ..., total: _Optional[int] = ..., is_crit: _Optional[bool] = ..., meets_difficulty: _Optional[bool] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., rng: _Optional[_Union[RngUsed, _Mapping]] = ..., event_seq: _Optional[int] = ..., advantage: _Optional[int] = ...) -> None: ...
 
 class DualityOutcomeRequest(_message.Message):
     __slots__ = ("hope", "fear", "modifier", "difficulty")
@@ -210,12 +214,14 @@ class DualityExplainResponse(_message.Message):
     def __init__(self, hope: _Optional[int] = ..., fear: _Optional[int] = ..., modifier: _Optional[int] = ..., difficulty: _Optional[int] = ..., total: _Optional[int] = ..., is_crit: _Optional[bool] = ..., meets_difficulty: _Optional[bool] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., rules_version: _Optional[str] = ..., intermediates: _Optional[_Union[Intermediates, _Mapping]] = ..., steps: _Optional[_Iterable[_Union[ExplainStep, _Mapping]]] = ...) -> None: ...
 
 class DualityProbabilityRequest(_message.Message):
-    __slots__ = ("modifier", "difficulty")
+    __slots__ = ("modifier", "difficulty", "advantage")
     MODIFIER_FIELD_NUMBER: _ClassVar[int]
     DIFFICULTY_FIELD_NUMBER: _ClassVar[int]
+    ADVANTAGE_FIELD_NUMBER: _ClassVar[int]
     modifier: int
     difficulty: int
-    def __init__(self, modifier: _Optional[int] = ..., difficulty: _Optional[int] = ...) -> None: ...
+    advantage: int
+    def __init__(self, modifier: _Optional[int] = ..., difficulty: _Optional[int] = ..., advantage: _Optional[int] = ...) -> None: ...
 
 class OutcomeCount(_message.Message):
     __slots__ = ("outcome", "count")
@@ -302,3 +308,39 @@ class RollDiceResponse(_message.Message):
     rng: RngUsed
     event_seq: int
     def __init__(self, rolls: _Optional[_Iterable[_Union[DiceRoll, _Mapping]]] = ..., total: _Optional[int] = ..., rng: _Optional[_Union[RngUsed, _Mapping]] = ..., event_seq: _Optional[int] = ...) -> None: ...
+
+class RollNotationRequest(_message.Message):
+    __slots__ = ("notation", "rng", "scene")
+    NOTATION_FIELD_NUMBER: _ClassVar[int]
+    RNG_FIELD_NUMBER: _ClassVar[int]
+    SCENE_FIELD_NUMBER: _ClassVar[int]
+    notation: str
+    rng: RngRequest
+    scene: Scene
+    def __init__(self, notation: _Optional[str] = ..., rng: _Optional[_Union[RngRequest, _Mapping]] = ..., scene: _Optional[_Union[Scene, _Mapping]] = ...) -> None: ...
+
+class NotationTerm(_message.Message):
+    __slots__ = ("text", "results", "kept", "total")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    results: _containers.RepeatedScalarFieldContainer[int]
+    kept: _containers.RepeatedScalarFieldContainer[int]
+    total: int
+    def __init__(self, text: _Optional[str] = ..., results: _Optional[_Iterable[int]] = ..., kept: _Optional[_Iterable[int]] = ..., total: _Optional[int] = ...) -> None: ...
+
+class RollNotationResponse(_message.Message):
+    __slots__ = ("notation", "terms", "total", "rng", "event_seq")
+    NOTATION_FIELD_NUMBER: _ClassVar[int]
+    TERMS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    RNG_FIELD_NUMBER: _ClassVar[int]
+    EVENT_SEQ_FIELD_NUMBER: _ClassVar[int]
+    notation: str
+    terms: _containers.RepeatedCompositeFieldContainer[NotationTerm]
+    total: int
+    rng: RngUsed
+    event_seq: int
+    def __init__(self, notation: _Optional[str] = ..., terms: _Optional[_Iterable[_Union[NotationTerm, _Mapping]]] = ..., total: _Optional[int] = ..., rng: _Optional[_Union[RngUsed, _Mapping]] = ..., event_seq: _Optional[int] = ...) -> None: ...
