@@ -32,6 +32,7 @@ from hubbub.packs.tabletop.model import (
 )
 from hubbub.packs.tabletop.notation import NotationResult
 from hubbub.packs.tabletop.randomness import LIVE, RngRequest
+from hubbub.packs.tabletop.transfer import CampaignDocument
 
 T = TypeVar("T")
 
@@ -47,6 +48,12 @@ class Campaigns(Protocol):
 
     async def list_campaigns(self, page: PageRequest = FIRST_PAGE) -> Page[Campaign]:
         """All campaigns."""
+
+    async def export_campaign(self, campaign_id: str, *, with_events: bool = True) -> CampaignDocument:
+        """Everything about a campaign, as it is at one moment."""
+
+    async def import_campaign(self, document: CampaignDocument) -> Campaign:
+        """Make the campaign of a document, under its own ids. FailedPrecondition if it is here already."""
 
     async def create_participant(
         self, campaign_id: str, display_name: str, role: Role, controller: Controller = Controller.HUMAN

@@ -36,6 +36,7 @@ from hubbub.packs.tabletop.model import (
 from hubbub.packs.tabletop.notation import NotationResult
 from hubbub.packs.tabletop.randomness import LIVE, RngRequest, check_rng
 from hubbub.packs.tabletop.rpc import RpcChannel
+from hubbub.packs.tabletop.transfer import CampaignDocument, check_document, read_document
 from hubbub.packs.tabletop.wire import campaign_pb2, duality_pb2, session_pb2
 from hubbub.packs.tabletop.wire import convert as values
 from hubbub.packs.tabletop.wire import convert_rolls as rolls
@@ -69,6 +70,15 @@ class GrpcBackend:
     async def list_campaigns(self, page: PageRequest = FIRST_PAGE) -> Page[Campaign]:
         answer = await self._channel.call("ListCampaigns", _make(campaign_pb2.ListCampaignsRequest, **_page(page)))
         return Page(tuple(map(values.from_campaign, answer.campaigns)), answer.next_page_token)
+
+    async def export_campaign(self, campaign_id: str, *, with_events: bool = True) -> CampaignDocument:
+        request = _make(campaign_pb2.ExportCampaignRequest, campaign_id=campaign_id, without_events=not with_events)
+        return read_document((await self._channel.call("ExportCampaign", request)).document_json)
+
+    async def import_campaign(self, document: CampaignDocument) -> Campaign:
+        check_document(document)
+        request = _make(campaign_pb2.ImportCampaignRequest, document_json=msgspec.json.encode(document))
+        return values.from_campaign((await self._channel.call("ImportCampaign", request)).campaign)
 
     async def create_participant(
         self, campaign_id: str, display_name: str, role: Role, controller: Controller = Controller.HUMAN

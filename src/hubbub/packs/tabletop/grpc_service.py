@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from hubbub.packs.tabletop.dice import DiceSpec
 from hubbub.packs.tabletop.failures import InvalidArgument
 from hubbub.packs.tabletop.model import (
@@ -15,6 +17,7 @@ from hubbub.packs.tabletop.model import (
     ParticipantChange,
     Role,
 )
+from hubbub.packs.tabletop.transfer import read_document
 from hubbub.packs.tabletop.wire import campaign_pb2, duality_pb2, session_pb2
 from hubbub.packs.tabletop.wire import convert as values
 from hubbub.packs.tabletop.wire import convert_rolls as rolls
@@ -82,6 +85,14 @@ class CampaignService:
     async def get_campaign(self, request: campaign_pb2.GetCampaignRequest) -> campaign_pb2.GetCampaignResponse:
         campaign = await self._backend.get_campaign(request.campaign_id)
         return campaign_pb2.GetCampaignResponse(campaign=values.to_campaign(campaign))
+
+    async def export_campaign(self, request: campaign_pb2.ExportCampaignRequest) -> campaign_pb2.ExportCampaignResponse:
+        document = await self._backend.export_campaign(request.campaign_id, with_events=not request.without_events)
+        return campaign_pb2.ExportCampaignResponse(document_json=msgspec.json.encode(document))
+
+    async def import_campaign(self, request: campaign_pb2.ImportCampaignRequest) -> campaign_pb2.ImportCampaignResponse:
+        campaign = await self._backend.import_campaign(read_document(request.document_json))
+        return campaign_pb2.ImportCampaignResponse(campaign=values.to_campaign(campaign))
 
     async def create_participant(
         self, request: campaign_pb2.CreateParticipantRequest

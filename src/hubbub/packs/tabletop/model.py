@@ -122,6 +122,10 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     previous_hash: str
     hash: str
 
+    def told(self) -> dict[str, Any]:
+        """The event as callers see it, which is what its hash is of."""
+        return {**msgspec.structs.asdict(self), "created_at": self.created_at.isoformat().replace("+00:00", "Z")}
+
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
     """A part of a list, in the order in which things were made."""

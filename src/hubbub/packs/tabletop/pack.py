@@ -19,10 +19,11 @@ def install(server: Server, settings: TabletopSettings) -> Table:
     from hubbub.packs.tabletop import completions, prompts, resources
     from hubbub.packs.tabletop.choosing import choose_backend
     from hubbub.packs.tabletop.table import Table
-    from hubbub.packs.tabletop.tools import actors, campaigns, context, participants, rolls, sessions
+    from hubbub.packs.tabletop.tools import actors, campaigns, context, participants, rolls, sessions, transfer
 
     table = Table(server, choose_backend(settings))
-    for part in (context, campaigns, participants, actors, sessions, rolls, resources, prompts, completions):
+    tools = (context, campaigns, participants, actors, sessions, rolls, transfer)
+    for part in (*tools, resources, prompts, completions):
         part.register(table)
     return table
 

@@ -34,6 +34,7 @@ from hubbub.packs.tabletop.model import (
 from hubbub.packs.tabletop.rolls import LocalRolls
 
 if TYPE_CHECKING:
+    from hubbub.packs.tabletop.transfer import CampaignDocument
     from hubbub.store.sql import Connection, Database
 
 P = ParamSpec("P")
@@ -61,6 +62,12 @@ class StoreBackend(LocalRolls):
 
     async def list_campaigns(self, page: PageRequest = FIRST_PAGE) -> Page[Campaign]:
         return await self._read(sql.campaigns.page, page)
+
+    async def export_campaign(self, campaign_id: str, *, with_events: bool = True) -> CampaignDocument:
+        return await self._read(sql.transfer.take_out, campaign_id, with_events)
+
+    async def import_campaign(self, document: CampaignDocument) -> Campaign:
+        return await self._write(sql.transfer.put_in, document)
 
     async def create_participant(
         self, campaign_id: str, display_name: str, role: Role, controller: Controller = Controller.HUMAN

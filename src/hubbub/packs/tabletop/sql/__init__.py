@@ -8,9 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hubbub.packs.tabletop.sql import actors, campaigns, events, opening, sessions
+    from hubbub.packs.tabletop.sql import actors, campaigns, events, opening, sessions, transfer
 
-__all__ = ["actors", "campaigns", "events", "opening", "sessions"]
+__all__ = ["actors", "campaigns", "events", "opening", "sessions", "transfer"]
 
 
 def __getattr__(name: str) -> Any:

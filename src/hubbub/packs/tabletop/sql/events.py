@@ -23,6 +23,17 @@ def write_first(connection: Connection, campaign: dict[str, Any], type: str, dat
     _insert(connection, event)
 
 
+def write_imported(
+    connection: Connection, campaign: dict[str, Any], history: tuple[Event, ...], data: dict[str, Any]
+) -> None:
+    """Make a campaign with the events that it brings along, which were checked, and one that tells of its coming."""
+    previous_hash = history[-1].hash if history else GENESIS
+    event = _chain(campaign["id"], len(history) + 1, "campaign.imported", None, data, previous_hash)
+    connection.execute(insert(campaigns).values(**campaign, event_count=event.seq, event_hash=event.hash))
+    for earlier in (*history, event):
+        _insert(connection, earlier)
+
+
 def write(
     connection: Connection,
     campaign: Row[Any],
@@ -109,18 +120,9 @@ def first_break(connection: Connection, campaign_id: str, page_size: int) -> int
 
 def _holds(chain: Chain, row: Row[Any]) -> bool:
     try:
-        return chain.holds(told(_read(row)))
+        return chain.holds(_read(row).told())
     except (msgspec.DecodeError, InvalidParams, ValueError, OverflowError):
         return False
-
-
-def told(event: Event) -> dict[str, Any]:
-    """An event as callers see it, which is what its hash is of."""
-    return {**msgspec.structs.asdict(event), "created_at": _time(event)}
-
-
-def _time(event: Event) -> str:
-    return event.created_at.isoformat().replace("+00:00", "Z")
 
 
 def _chain(

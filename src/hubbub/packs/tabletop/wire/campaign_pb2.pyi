@@ -373,3 +373,29 @@ class GetDefaultControlResponse(_message.Message):
     actor_id: str
     controller: ActorController
     def __init__(self, campaign_id: _Optional[str] = ..., actor_id: _Optional[str] = ..., controller: _Optional[_Union[ActorController, _Mapping]] = ...) -> None: ...
+
+class ExportCampaignRequest(_message.Message):
+    __slots__ = ("campaign_id", "without_events")
+    CAMPAIGN_ID_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_EVENTS_FIELD_NUMBER: _ClassVar[int]
+    campaign_id: str
+    without_events: bool
+    def __init__(self, campaign_id: _Optional[str] = ..., without_events: _Optional[bool] = ...) -> None: ...
+
+class ExportCampaignResponse(_message.Message):
+    __slots__ = ("document_json",)
+    DOCUMENT_JSON_FIELD_NUMBER: _ClassVar[int]
+    document_json: bytes
+    def __init__(self, document_json: _Optional[bytes] = ...) -> None: ...
+
+class ImportCampaignRequest(_message.Message):
+    __slots__ = ("document_json",)
+    DOCUMENT_JSON_FIELD_NUMBER: _ClassVar[int]
+    document_json: bytes
+    def __init__(self, document_json: _Optional[bytes] = ...) -> None: ...
+
+class ImportCampaignResponse(_message.Message):
+    __slots__ = ("campaign",)
+    CAMPAIGN_FIELD_NUMBER: _ClassVar[int]
+    campaign: Campaign
+    def __init__(self, campaign: _Optional[_Union[Campaign, _Mapping]] = ...) -> None: ...
