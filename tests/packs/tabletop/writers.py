@@ -18,9 +18,9 @@ from hubbub.packs.tabletop.model import GmMode, Role
 from hubbub.packs.tabletop.store_backend import StoreBackend
 from hubbub.store import migrate
 
-MOST_WRITES = 8
+MOST_WRITES = 3
 """How many writes a writer may live to see acknowledged."""
-LONGEST_WAIT_S = 0.05
+LONGEST_WAIT_S = 0.03
 """How long it goes on after the last of them: long enough for a few more, at whatever point they are."""
 PATIENCE_S = 20
 
