@@ -23,6 +23,7 @@ LIBRARIES_WITH_ONE_OWNER = (
     "joserfc",
     "jsonschema_rs",
     "limits",
+    "matplotlib",
     "opentelemetry",
     "platformdirs",
     "prometheus_client",

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from hubbub import Server
 from hubbub.errors import SettingsError
 from hubbub.packs.tabletop.campaign_server import check_address, running
 from hubbub.packs.tabletop.choosing import choose_backend
@@ -20,10 +21,11 @@ from hubbub.packs.tabletop.failures import DeadlineExceeded, Failure, Unavailabl
 from hubbub.packs.tabletop.grpc_backend import GrpcBackend
 from hubbub.packs.tabletop.grpc_service import handlers
 from hubbub.packs.tabletop.model import GmMode
-from hubbub.packs.tabletop.pack import Tabletop, health, pack
+from hubbub.packs.tabletop.pack import health, pack
 from hubbub.packs.tabletop.rpc import METHODS
 from hubbub.packs.tabletop.settings import TabletopSettings
 from hubbub.packs.tabletop.store_backend import StoreBackend
+from hubbub.packs.tabletop.table import Table
 
 
 @contextmanager
@@ -102,7 +104,7 @@ async def test_a_server_that_is_not_there_is_given_up_with_advice() -> None:
     with pytest.raises(Unavailable, match=r"hubbub campaign-server --addr 127\.0\.0\.1:1"):
         await backend.create_campaign("A", GmMode.AI)
     assert time.monotonic() - began < 5
-    state = await health(Tabletop(backend))
+    state = await health(Table(Server("table"), backend))
     assert not state.ok
     assert "cannot be reached" in state.detail
     await backend.close()
