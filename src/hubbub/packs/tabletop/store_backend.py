@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from hubbub import bounds
@@ -180,12 +181,12 @@ class StoreBackend(LocalRolls):
             if self._is_closed:
                 raise StoreFailed("it is closed")
             if self._database is None:
-                self._database = await sql.opening.open_tables(self._url or usual_url())
+                self._database = await sql.opening.open_tables(self._url or f"sqlite:///{usual_path()}")
             return self._database
 
 
-def usual_url() -> str:
+def usual_path() -> Path:
     """The file of the data folder."""
     from hubbub.store.folders import data_folder
 
-    return f"sqlite:///{data_folder() / 'tabletop.db'}"
+    return data_folder() / "tabletop.db"

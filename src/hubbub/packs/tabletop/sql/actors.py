@@ -24,7 +24,7 @@ def create(connection: Connection, campaign_id: str, name: str, kind: ActorKind,
     campaign = find_campaign(connection, campaign_id, to_change=True)
     at = now()
     values = {"id": new_id("actor"), "campaign_id": campaign_id, **told, "created_at": at, "updated_at": at}
-    connection.execute(insert(actors).values(**values))
+    connection.execute(insert(actors), values)
     data = {"actor_id": values["id"], **told}
     count = campaign.actor_count + 1
     events.write(connection, campaign, "actor.created", data, actor_count=count, updated_at=at)

@@ -79,7 +79,7 @@ def add_participant(
     campaign = find_campaign(connection, campaign_id, to_change=True)
     at = now()
     values = {"id": new_id("part"), "campaign_id": campaign_id, **told, "created_at": at, "updated_at": at}
-    connection.execute(insert(participants).values(**values))
+    connection.execute(insert(participants), values)
     data = {"participant_id": values["id"], **told}
     count = campaign.participant_count + 1
     events.write(connection, campaign, "participant.created", data, participant_count=count, updated_at=at)

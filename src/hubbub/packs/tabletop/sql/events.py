@@ -19,7 +19,7 @@ from hubbub.store.sql import Connection, Row, insert, select, update
 def write_first(connection: Connection, campaign: dict[str, Any], type: str, data: dict[str, Any]) -> None:
     """Make a campaign with its first event."""
     event = _chain(campaign["id"], 1, type, None, data, GENESIS)
-    connection.execute(insert(campaigns).values(**campaign, event_count=1, event_hash=event.hash))
+    connection.execute(insert(campaigns), {**campaign, "event_count": 1, "event_hash": event.hash})
     _insert(connection, event)
 
 
@@ -148,7 +148,7 @@ def _insert(connection: Connection, event: Event) -> None:
     values = msgspec.structs.asdict(event)
     values["created_at"] = int(event.created_at.timestamp())
     values["data"] = msgspec.json.encode(event.data).decode()
-    connection.execute(insert(events).values(**values))
+    connection.execute(insert(events), values)  # Values apart from the statement: it is read only once.
 
 
 def _read(row: Row[Any]) -> Event:

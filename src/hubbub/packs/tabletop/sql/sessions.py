@@ -32,7 +32,7 @@ def start(connection: Connection, campaign_id: str, name: str) -> Session:
         "started_at": at,
         "updated_at": at,
     }
-    connection.execute(insert(sessions).values(**values))
+    connection.execute(insert(sessions), values)
     data = {"session_id": session_id, "name": name}
     events.write(connection, campaign, "session.started", data, session_id)
     return _session({**values, "ended_at": None})
