@@ -85,7 +85,7 @@ class Endpoint:
         self._open_streams = 0
         post = Post(Modern(server, mode), self._legacy, self._plain, plain_allowed=plain_allowed, quotas=quotas)
         self._routes: dict[str, dict[str, Route]] = {
-            "/mcp": {"POST": post, "GET": self._listen, "DELETE": self._end_session},
+            "/mcp": {"POST": post.serve, "GET": self._listen, "DELETE": self._end_session},
             "/": {"GET": self._about},
             "/health": {"GET": self._health},
             READINESS: {"GET": self._readiness},
@@ -98,7 +98,7 @@ class Endpoint:
             self._routes["/sse"] = {"GET": old_pair.listen}
             self._routes["/messages"] = {"POST": old_pair.post}
 
-    async def __call__(self, exchange: HttpExchange) -> None:
+    async def serve(self, exchange: HttpExchange) -> None:
         """Answer one request."""
         name, is_stopping = None, False
         try:
@@ -139,9 +139,8 @@ class Endpoint:
 
     async def admit(self, headers: Headers, client: str, path: str) -> Principal | Refusal:
         """Who calls, or why they may not: for every route and for WebSockets alike."""
-        version = headers.get(b"x-mcp-version")
-        if version is not None and version.split(".")[0] != API_MAJOR:
-            return Refusal(400, f"This API is version {API_VERSION}; X-MCP-Version asks for {version[:20]!r}")
+        if headers.raw(b"x-mcp-version") is not None and (refusal := _refuse_version(headers)) is not None:
+            return refusal
         principal: Principal | Refusal = ANONYMOUS
         if self._gate is not None:
             principal = await self._gate(headers, client)
@@ -191,7 +190,7 @@ class Endpoint:
     async def _figures(self, exchange: HttpExchange, principal: Principal) -> None:
         assert self._metrics is not None
         body = self._metrics.render()
-        await exchange.reply(200, body, [(b"content-type", CONTENT_TYPE.encode())])
+        await exchange.reply(200, body, kind=CONTENT_TYPE.encode())
 
     # -- streams and sessions --------------------------------------------------
 
@@ -261,6 +260,13 @@ async def refuse(exchange: HttpExchange, refusal: Refusal) -> None:
     """Answer a request that is not let in."""
     body = encode_error(NULL, ErrorObject(INVALID_REQUEST, refusal.message))
     await exchange.reply(refusal.status, body, refusal.headers)
+
+
+def _refuse_version(headers: Headers) -> Refusal | None:
+    version = headers.get(b"x-mcp-version") or ""
+    if version.split(".")[0] == API_MAJOR:
+        return None
+    return Refusal(400, f"This API is version {API_VERSION}; X-MCP-Version asks for {version[:20]!r}")
 
 
 def _log_refusal(exchange: HttpExchange, principal: str | None) -> None:
