@@ -202,6 +202,34 @@ KNOWN_ERAS: Final = 4096
 FLEET_S: Final = 30.0
 """How long all servers together may take to connect."""
 
+# -- the hub ---------------------------------------------------------------------
+UPSTREAM_CALLS: Final = 64
+"""Calls that run at once in one server behind the hub."""
+UPSTREAM_SESSIONS: Final = 8
+"""Sessions with one server behind the hub."""
+BREAKER_FAILURES: Final = 5
+"""Failures in a row after which a server behind the hub is left alone for a while."""
+HUB_LIST_S: Final = 10.0
+"""How long a list waits for servers that have not said yet what they have."""
+HUB_NAME_CHARACTERS: Final = 51
+"""A name as the hub lists it: what models take, less the `mcp__hubbub__` that clients put in front."""
+LEAST_NAME_CHARACTERS: Final = 16
+"""The smallest such limit: a few letters must be left beside the digest."""
+HUB_SEARCH_TOOLS: Final = 50
+"""Tools of a view that are listed without offering to search them."""
+HUB_FOUND_TOOLS: Final = 50
+"""Tools that one search may give."""
+HUB_INSTRUCTIONS_CHARACTERS: Final = 16_000
+"""What the hub says about its use, made of what its servers say."""
+HUB_VIEWS: Final = 100
+"""Views of one hub."""
+RESULT_BYTES: Final = 256 * 1024
+"""A result that passes through the hub whole; larger ones become a link."""
+RESULT_TTL_S: Final = 3600.0
+"""How long such a link can be followed."""
+RESULT_TOTAL_BYTES: Final = 256 * 1024 * 1024
+"""Results kept for such links; the oldest go first."""
+
 # -- the command line ------------------------------------------------------------
 COMMAND_S: Final = 60.0
 """One request of a client on the command line; whoever waits there can see that it does."""
