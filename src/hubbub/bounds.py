@@ -202,13 +202,29 @@ KNOWN_ERAS: Final = 4096
 FLEET_S: Final = 30.0
 """How long all servers together may take to connect."""
 
-# -- the hub ---------------------------------------------------------------------
+# -- one upstream of a hub --------------------------------------------------------
+UPSTREAM_CALL_S: Final = 60.0
+"""One call, from its arrival at the hub."""
+UPSTREAM_LIST_S: Final = 10.0
+"""Connecting to an upstream and listing all that it has."""
 UPSTREAM_CALLS: Final = 64
-"""Calls that run at once in one server behind the hub."""
+"""Calls that one upstream works on at once."""
+UPSTREAM_WAITING: Final = 256
+"""Calls that wait for one of those to end."""
 UPSTREAM_SESSIONS: Final = 8
-"""Sessions with one server behind the hub."""
+"""Sessions with one upstream besides its first: one for each client that can be asked something at the same time."""
+UPSTREAM_IDLE_S: Final = 300.0
+"""How long such a session is kept after its last call."""
+UPSTREAM_DRAIN_S: Final = 30.0
+"""How long calls may go on after their upstream was taken out of the hub."""
+UPSTREAM_PAUSE_S: Final = 0.1
+"""The least time between two listings of an upstream that keeps saying that its lists have changed."""
 BREAKER_FAILURES: Final = 5
-"""Failures in a row after which a server behind the hub is left alone for a while."""
+"""Calls in a row without an answer after which an upstream is left alone for a while."""
+GUARDIAN_S: Final = 2
+"""How long servers may take to end after our own process was killed; whole seconds, a shell counts them."""
+
+# -- the hub ---------------------------------------------------------------------
 HUB_LIST_S: Final = 10.0
 """How long a list waits for servers that have not said yet what they have."""
 HUB_NAME_CHARACTERS: Final = 51
