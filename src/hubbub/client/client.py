@@ -47,7 +47,7 @@ from hubbub.errors import ConnectionClosed, HubbubError, InvalidParams, RemoteEr
 from hubbub.ports import Link, Peer
 from hubbub.protocol.model import Call, Note, RawReply, Reply
 from hubbub.protocol.params import ListenFilter
-from hubbub.protocol.revisions import Era
+from hubbub.protocol.revisions import Era, Revision
 from hubbub.protocol.wire import MessageParams, PromptEntry, ResourceEntry, TemplateEntry, ToolEntry
 
 logger = logging.getLogger("hubbub.client")
@@ -182,12 +182,31 @@ class Client:
         """`modern` or `legacy`."""
         return self._session.era
 
+    @property
+    def revision(self) -> Revision:
+        """What the version agreed on can express."""
+        return self._session.revision
+
+    @property
+    def tells_calls_apart(self) -> bool:
+        """Whether each request has a stream of its own, so that what comes before its answer is about it."""
+        return self._session.rpc.link.is_http
+
+    @property
+    def sends_tool_headers(self) -> bool:
+        """Whether arguments of tools travel in headers too, where tools ask for that."""
+        return self._session.rpc.link.is_http and self._session.revision.stateless
+
+    def speaking(self, capabilities: Mapping[str, Any], log_level: str | None) -> bytes:
+        """What a `Passing` needs as `speaker` to speak for someone with these capabilities."""
+        return self._session.speaking(capabilities, log_level)
+
     # -- tools -------------------------------------------------------------------------
 
     async def list_tools(self, cursor: str | None = None, *, timeout_s: float | None = None) -> ToolsPage:
         """One page of tools. Over HTTP, tools whose headers cannot be sent are left out."""
         page = await self._page("tools/list", ToolsPage, cursor, timeout_s)
-        if self._session.revision.stateless and self._session.rpc.link.is_http:
+        if self.sends_tool_headers:
             page.tools = self._tool_headers.learn(page.tools)
         return page
 
@@ -221,7 +240,7 @@ class Client:
 
     async def _call(self, params: dict[str, Any], **options: Any) -> Raw:
         method = "tools/call"
-        if not (self._session.rpc.link.is_http and self._session.revision.stateless):
+        if not self.sends_tool_headers:
             return await self._ask(method, params, **options)
         try:
             return await self._ask(method, params, headers=self._tool_headers.of(params), **options)

@@ -41,7 +41,8 @@ done
 for group in $left; do kill -KILL "-$group" 2>/dev/null; done
 """
 
-_guardian: Guardian | None = None
+_guardians: list[Guardian] = []
+"""At most one that is there; it is started with the first server."""
 
 
 class Guardian:
@@ -92,19 +93,18 @@ class Guardian:
 
 def guard(group: int) -> None:
     """End this process group if we come to an end before it."""
-    global _guardian
     if os.name == "nt":
         return
-    if _guardian is None or not _guardian.is_there:
+    if not _guardians or not _guardians[0].is_there:
         try:
-            _guardian = Guardian()
+            _guardians[:] = [Guardian()]
         except OSError as error:
             logger.warning("nobody would end the servers if this process were killed: %s", error)
             return
-    _guardian.tell("+", group)
+    _guardians[0].tell("+", group)
 
 
 def release(group: int) -> None:
     """It is gone; its number may soon be that of another."""
-    if _guardian is not None and _guardian.is_there:
-        _guardian.tell("-", group)
+    if _guardians and _guardians[0].is_there:
+        _guardians[0].tell("-", group)
