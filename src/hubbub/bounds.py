@@ -202,6 +202,22 @@ KNOWN_ERAS: Final = 4096
 FLEET_S: Final = 30.0
 """How long all servers together may take to connect."""
 
+# -- results that are too large to send -------------------------------------------
+RESULT_BYTES: Final = 256 * 1024
+"""A result that passes through the hub whole; larger ones become a link."""
+RESULT_TTL_S: Final = 3600.0
+"""How long such a link can be followed."""
+RESULT_TOTAL_BYTES: Final = 256 * 1024 * 1024
+"""Results kept for such links; the oldest go first."""
+RESULTS_KEPT: Final = 256
+"""How many are kept; each holds a file open."""
+PREVIEW_BYTES: Final = 4096
+"""What is sent of such a result beside the link."""
+RESULT_PAGE_BYTES: Final = 64 * 1024
+"""What one reading of it gives."""
+INLINE_BYTES: Final = 1024 * 1024
+"""Pictures, sound and links of one result, which stay in it: models look at them as they are."""
+
 # -- the command line ------------------------------------------------------------
 COMMAND_S: Final = 60.0
 """One request of a client on the command line; whoever waits there can see that it does."""
