@@ -1,0 +1,77 @@
+"""What an upstream last said it has: its lists, kept as they came.
+
+Entries lose nothing: members that we do not know survive, because a hub only passes
+them on. A snapshot is a value; a new one takes its place when something changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from hubbub.protocol.revisions import Revision
+from hubbub.protocol.wire import ToolAnnotations
+
+_NO_HINTS = ToolAnnotations()
+_decode_text = msgspec.json.Decoder(str).decode
+_decode_hints = msgspec.json.Decoder(ToolAnnotations).decode
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One entry of a list."""
+
+    name: str
+    """The name of a tool or a prompt, the URI of a resource, the template of a template."""
+    members: dict[str, Raw]
+    """All of it as it came, the name too."""
+    annotations: ToolAnnotations = _NO_HINTS
+    """Of a tool: what it says about itself, as far as it can be read."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The lists of one upstream at one time."""
+
+    tools: tuple[Entry, ...] = ()
+    prompts: tuple[Entry, ...] = ()
+    resources: tuple[Entry, ...] = ()
+    templates: tuple[Entry, ...] = ()
+    capabilities: dict[str, Any] = {}
+    instructions: str | None = None
+    revision: Revision | None = None
+    """How it speaks; None before it was ever reached."""
+    name: str = ""
+    """Who it says it is."""
+    version: str = ""
+
+    def has(self, capability: str, mode: str | None = None) -> bool:
+        """Whether it declares this, and this mode of it."""
+        declared = self.capabilities.get(capability)
+        return capability in self.capabilities if mode is None else isinstance(declared, dict) and bool(declared.get(mode))
+
+
+EMPTY_SNAPSHOT = Snapshot()
+
+
+def entries(raw: Iterable[dict[str, Raw]], key: str) -> tuple[Entry, ...]:
+    """The entries of a list that have a name under `key`; of two with the same name, the first."""
+    found: dict[str, Entry] = {}
+    for members in raw:
+        try:
+            name = _decode_text(members[key])
+        except (KeyError, msgspec.DecodeError):
+            continue
+        found.setdefault(name, Entry(name, members, _hints(members) if key == "name" else _NO_HINTS))
+    return tuple(found.values())
+
+
+def _hints(members: dict[str, Raw]) -> ToolAnnotations:
+    given = members.get("annotations")
+    if given is None:
+        return _NO_HINTS
+    try:
+        return _decode_hints(given)
+    except msgspec.DecodeError:
+        return _NO_HINTS
