@@ -334,8 +334,15 @@ async def test_a_text_that_a_schema_promises_is_promised_by_its_beginning(spill:
     async with conversing(hub_of(spill, {"wrapped": wrapped}, promising=("wrapped",)), dialect) as client:
         result = await client.call("wrapped")
         assert result["structuredContent"] == {"result": result["content"][0]["text"]}
-        kept = json.loads(await read_all(client, link_in(result)["uri"]))
-        assert {key: kept[key] for key in wrapped} == wrapped
+        assert await read_all(client, link_in(result)["uri"]) == STORY
+
+
+async def test_text_and_data_that_differ_are_kept_as_they_came(spill: Spill) -> None:
+    both = {"content": [{"type": "text", "text": STORY}], "structuredContent": {"words": 70_000}}
+    async with conversing(hub_of(spill, {"both": both}, promising=("both",)), MODERN) as client:
+        result = await client.call("both")
+        assert result["structuredContent"] == {"words": 70_000}
+        assert json.loads(await read_all(client, link_in(result)["uri"])) == both
 
 
 async def test_promised_data_too_large_for_any_message_fail_in_so_many_words(spill: Spill) -> None:

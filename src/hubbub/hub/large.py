@@ -27,10 +27,12 @@ META_KEY: Final = "hubbub/result"
 _STAYS: Final = ("image", "audio", "resource_link")
 _WRAPPER: Final = "result"
 _PROTOCOL: Final = "io.modelcontextprotocol/"
+_QUOTE: Final = ord('"')
 _TRUE: Final = b"true"
 _JSON_STARTS: Final = ("{", "[")
 _encode = msgspec.json.Encoder().encode
 _decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_text = msgspec.json.Decoder(str).decode
 _decode_list = msgspec.json.Decoder(list[Raw]).decode
 
 
@@ -111,8 +113,10 @@ class _Result(msgspec.Struct):
 
     @property
     def is_text(self) -> bool:
-        """Whether it is one text and nothing else."""
-        return self.moved == len(self.texts) == 1 and not self.staying and self.structured is None
+        """Whether it is one text and nothing else, as data at most that text again."""
+        if self.staying or not self.moved == len(self.texts) == 1:
+            return False
+        return self.structured is None or self.texts[0] == _text_in(self.structured)
 
     def document(self) -> tuple[bytes, str]:
         """What is kept, in the form that is easiest to read without losing anything: text, data, or all of it."""
@@ -197,27 +201,25 @@ def _keep_promise(short: ToolReply, structured: Raw, told: str) -> None:
     A text is promised as any text, so the preview will do. Other data stay whole as long as they can
     be sent at all; beyond that the call fails in so many words, which no schema forbids.
     """
-    if _is_text(structured):
-        short.structured_content = Raw(_encode(told))
-    elif _wraps_text(structured):
-        short.structured_content = {_WRAPPER: told}
+    if _text_in(structured) is not None:
+        short.structured_content = told if memoryview(structured)[0] == _QUOTE else {_WRAPPER: told}
     elif len(structured) <= bounds.MESSAGE_BYTES:
         short.structured_content = structured
     else:
         short.is_error = True
 
 
-def _wraps_text(structured: Raw) -> bool:
-    """Whether it is `{"result": "text"}`, which is how a text is wrapped for revisions that know objects only."""
+def _text_in(structured: Raw) -> str | None:
+    """The text of `"text"`, or of `{"result": "text"}`, its form in revisions that know objects only."""
     try:
-        members = _decode_members(structured)
+        if memoryview(structured)[0] != _QUOTE:
+            members = _decode_members(structured)
+            if list(members) != [_WRAPPER]:
+                return None
+            structured = members[_WRAPPER]
+        return _decode_text(structured)
     except msgspec.DecodeError:
-        return False
-    return list(members) == [_WRAPPER] and _is_text(members[_WRAPPER])
-
-
-def _is_text(raw: Raw) -> bool:
-    return memoryview(raw)[0] == ord('"')
+        return None
 
 
 def _looks_like_json(text: str) -> bool:
