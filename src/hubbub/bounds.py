@@ -235,6 +235,8 @@ HUB_SEARCH_TOOLS: Final = 50
 """Tools of a view that are listed without offering to search them."""
 HUB_FOUND_TOOLS: Final = 50
 """Tools that one search may give."""
+HUB_NAMED_TOOLS: Final = 200
+"""Tools that the error for an unknown one names."""
 HUB_INSTRUCTIONS_CHARACTERS: Final = 16_000
 """What the hub says about its use, made of what its servers say."""
 HUB_VIEWS: Final = 100

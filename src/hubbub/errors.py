@@ -148,8 +148,8 @@ class NotFound(HubbubError):
 class ToolNotFound(NotFound):
     """No tool of that name is visible to this caller."""
 
-    def __init__(self, name: str, available: Sequence[str]) -> None:
-        super().__init__("Tool not found")
+    def __init__(self, name: str, available: Sequence[str], hint: str = "") -> None:
+        super().__init__(f"Tool not found; {hint}" if hint else "Tool not found")
         self.name = name
         self.available = list(available)
 
@@ -157,8 +157,8 @@ class ToolNotFound(NotFound):
 class PromptNotFound(NotFound):
     """No prompt of that name is visible to this caller."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"Prompt not found: {name}")
+    def __init__(self, name: str, hint: str = "") -> None:
+        super().__init__(f"Prompt not found: {name}; {hint}" if hint else f"Prompt not found: {name}")
         self.name = name
 
 

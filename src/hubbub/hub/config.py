@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
 from hubbub import bounds
+from hubbub.hub.names import Prefixing
 from hubbub.settings.hub import HubSettings, ViewSettings
 from hubbub.settings.servers import ToolSettings
 
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 
 OWN: Final = "hub"
 """The id of the hub's own tools and resources among those of its servers."""
+STATUS: Final = "hub.status"
+SEARCH: Final = "hub.search"
+CALL: Final = "hub.call"
+READ_RESULT: Final = "hub.read_result"
+OWN_TOOLS: Final = (STATUS, SEARCH, CALL, READ_RESULT)
+"""Names that no server behind the hub gets."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -42,9 +49,9 @@ class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True):
     server: Server | None = None
     """A server that is already here."""
     max_calls: int = bounds.UPSTREAM_CALLS
-    sessions: str = "shared"
+    sessions: Literal["shared", "own"] = "shared"
     max_sessions: int = bounds.UPSTREAM_SESSIONS
-    prefix: str = "collision"
+    prefix: Prefixing = "collision"
     prefix_text: str | None = None
     include: tuple[str, ...] = ("*",)
     exclude: tuple[str, ...] = ()
