@@ -14,8 +14,9 @@ from tests.server.conversation import DIALECTS, ERAS, LEGACY, MODERN, PLAIN, Con
 from hubbub import bounds
 from hubbub.app import connector
 from hubbub.errors import ToolError
+from hubbub.hub.config import READ_RESULT
 from hubbub.hub.large import Large, size_of
-from hubbub.hub.results import READ_TOOL, RESULTS, offer_results
+from hubbub.hub.results import RESULTS, offer_results
 from hubbub.ports import Peer
 from hubbub.protocol.content import Audio, EmbeddedResource, Image, ResourceContents, Text
 from hubbub.protocol.model import Call, Note, Principal, RawReply, Reply
@@ -60,7 +61,7 @@ class AllBut:
         self._inside, self._limited = inside, limited
 
     async def request(self, call: Call) -> Reply:
-        is_own = call.method == "tools/call" and call.params.name == READ_TOOL
+        is_own = call.method == "tools/call" and call.params.name == READ_RESULT
         return await (self._inside if is_own else self._limited).request(call)
 
     async def notify(self, note: Note) -> None:
@@ -172,7 +173,7 @@ async def test_a_long_text_becomes_its_beginning_and_a_link(spill: Spill, clock:
         assert STORY.startswith(beginning)
         assert bounds.PREVIEW_BYTES - 4 <= len(beginning.encode()) <= bounds.PREVIEW_BYTES
         assert f"{size} bytes" in note
-        assert READ_TOOL in note
+        assert READ_RESULT in note
         assert link["uri"] in note
         assert result["_meta"]["hubbub/result"] == {
             "uri": link["uri"],
@@ -202,7 +203,7 @@ async def test_a_model_without_resources_reads_on_with_the_tool(spill: Spill, di
         assert found is not None
         read, offset = told.partition("\n\n")[2], int(found[2])
         while True:
-            page, note = (await client.call(READ_TOOL, {"id": found[1], "offset": offset}))["content"]
+            page, note = (await client.call(READ_RESULT, {"id": found[1], "offset": offset}))["content"]
             assert len(page["text"].encode()) <= bounds.RESULT_PAGE_BYTES
             read += page["text"]
             following = re.search(r"Go on with offset (\d+)", note["text"])
@@ -216,7 +217,7 @@ async def test_a_model_without_resources_reads_on_with_the_tool(spill: Spill, di
 async def test_the_tool_takes_the_link_too_and_as_little_as_is_asked_for(spill: Spill) -> None:
     async with conversing(hub_of(spill), MODERN) as client:
         link = link_in(await client.call("story"))["uri"]
-        page, _ = (await client.call(READ_TOOL, {"id": f"{link}?offset=7", "offset": 5, "limit": 4}))["content"]
+        page, _ = (await client.call(READ_RESULT, {"id": f"{link}?offset=7", "offset": 5, "limit": 4}))["content"]
         assert page["text"] == STORY[5:9]
 
 
@@ -224,7 +225,7 @@ async def test_an_offset_inside_a_character_moves_to_the_next(spill: Spill) -> N
     async with conversing(hub_of(spill), MODERN) as client:
         identifier = id_in(await client.call("story"))
         inside = STORY.encode().index("🌍".encode()) + 1
-        page, _ = (await client.call(READ_TOOL, {"id": identifier, "offset": inside, "limit": 6}))["content"]
+        page, _ = (await client.call(READ_RESULT, {"id": identifier, "offset": inside, "limit": 6}))["content"]
         assert page["text"] == " there"
 
 
@@ -263,7 +264,7 @@ async def test_nobody_else_can_read_a_result(spill: Spill) -> None:
 
     called = await request("tools/call", {"name": "story"}, "ann", "one")
     uri = link_in(called["result"])["uri"]
-    arguments = {"name": READ_TOOL, "arguments": {"id": uri}}
+    arguments = {"name": READ_RESULT, "arguments": {"id": uri}}
     assert "result" in await request("resources/read", {"uri": uri}, "ann", "one")
     for principal, scope in (("bob", "one"), ("ann", "two"), ("bob", "two")):
         read = await request("resources/read", {"uri": uri}, principal, scope)
@@ -281,7 +282,7 @@ async def test_a_result_whose_time_is_over_says_so(spill: Spill, clock: Clock, d
         assert error["code"] == MISSING[dialect]
         assert "for a while" in error["message"]
         if dialect != PLAIN:
-            again = await client.call(READ_TOOL, {"id": uri})
+            again = await client.call(READ_RESULT, {"id": uri})
             assert again["isError"] is True
             assert "no longer kept" in json.dumps(again)
 

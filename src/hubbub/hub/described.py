@@ -22,8 +22,6 @@ from hubbub.settings.fields import settings_of
 from hubbub.settings.secret import Secret
 from hubbub.settings.serve import ServeSettings
 
-SHOWN_KEYS: Final = ("prefix", "prefix_text", "include", "exclude", "read_only", "tools")
-"""What is set about a server that concerns only how it is shown."""
 _APPLIED: Final = frozenset(("target", "packs", "config", "mcp_json", "tool_profile", "tool_names"))
 """Settings of `serve` that say what a hub is made of; the others hold for the life of the process."""
 _AS_WRITTEN: Final = {"chdir": "cwd"}

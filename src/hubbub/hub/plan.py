@@ -12,8 +12,9 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from hubbub.hub.config import HubConfig
-from hubbub.hub.described import SHOWN_KEYS, Description, Leaves, describe
+from hubbub.hub.config import SHOWN_KEYS, HubConfig
+from hubbub.hub.described import Description, Leaves, describe
+from hubbub.settings.hub import LIMITS_OF_SERVERS
 from hubbub.settings.serve import ServeSettings
 
 Action: TypeAlias = Literal["add", "remove", "change"]
@@ -43,7 +44,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     way: str = ""
     """How a server is reached, for people."""
     reconnects: bool = False
-    """Whether a changed server is parted with and reached anew, once its calls are done."""
+    """Whether a changed server, or every server, is parted with and reached anew once its calls are done."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +68,8 @@ def diff(before: HubConfig, after: HubConfig, settings: tuple[ServeSettings, Ser
 def compare(before: Description, after: Description) -> Plan:
     """What differs between two descriptions that were made with the same key."""
     hub = (*_fields(before.hub, after.hub), *_order(before, after))
-    settings = [Step(action="change", part="hub", name="hub", fields=hub)] if hub else []
+    reconnects = any(field.key in LIMITS_OF_SERVERS for field in hub)
+    settings = [Step(action="change", part="hub", name="hub", fields=hub, reconnects=reconnects)] if hub else []
     servers = _steps("server", before.servers, after.servers)
     views = _steps("view", before.views, after.views)
     return Plan(steps=(*servers, *views, *settings), restart=tuple(_fields(before.serve, after.serve)))

@@ -16,6 +16,7 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.errors import InvalidParams, ResourceExpired, ResourceNotFound, ToolError
+from hubbub.hub.config import READ_RESULT
 from hubbub.protocol.content import ResourceContents, Text
 from hubbub.protocol.model import Caller
 from hubbub.protocol.wire import ToolAnnotations, ToolReply
@@ -24,7 +25,6 @@ from hubbub.server.server import Server
 from hubbub.store.spill import Kept, Owner, Part, Spill
 
 RESULTS: Final = "hub://results/"
-READ_TOOL: Final = "hub.read_result"
 
 
 def owner_of(caller: Caller) -> Owner:
@@ -40,7 +40,7 @@ def address_of(kept: Kept, offset: int = 0) -> str:
 def how_to_read(kept: Kept, offset: int) -> str:
     """For a model that wants the rest."""
     return (
-        f"until {moment(kept.expires_at)} with the tool {READ_TOOL} (id {kept.id}, offset {offset}), "
+        f"until {moment(kept.expires_at)} with the tool {READ_RESULT} (id {kept.id}, offset {offset}), "
         f"or as the resource {address_of(kept, offset)}"
     )
 
@@ -94,7 +94,7 @@ def offer_results(server: Server, spill: Spill) -> None:
 
     server.resource(f"{RESULTS}{{id}}{{?offset}}", name="results", title="Large results")(result)
     server.tool(
-        name=READ_TOOL,
+        name=READ_RESULT,
         title="Read a large result",
         annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
     )(read_result)

@@ -127,15 +127,15 @@ def _hold(descriptor: int) -> None:
 
 def _is_held(descriptor: int) -> bool:
     """Whether the process that wrote the file is still there; where files have no locks, it counts as being there."""
-    if sys.platform != "win32":
-        import fcntl
+    if sys.platform == "win32":
+        return True
+    import fcntl
 
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-        return False
-    return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    return False
 
 
 def _folder(folder: Path | None) -> Path:
