@@ -268,7 +268,9 @@ class Hub:
         for front in self.fronts.values():
             front.tools.lists_safe_names = config.lists_safe_names
             front.outdated()
-        return [self.views.pop(name) for name in gone if self.fronts.pop(name)]
+        for name in gone:
+            del self.fronts[name]
+        return [self.views.pop(name) for name in gone]
 
     # -- running ---------------------------------------------------------------------
 
