@@ -45,20 +45,6 @@ _SHOWN: Final = (
 """What a section says that concerns the hub and not the way to the server."""
 
 
-def needs_hub(settings: ServeSettings, sources: Sources) -> bool:
-    """Whether anything is set that only a hub can do; must cost nothing where the answer is no."""
-    if settings.mcp_json is not None or settings.view is not None:
-        return True
-    if sources.file is None or settings.alone:
-        return False
-    if sources.file.table((VIEWS,)):
-        return True
-    return any(
-        not isinstance(section, dict) or section.get("enabled", True) is not False
-        for section in sources.file.table((SERVERS,)).values()
-    )
-
-
 def hub_config(settings: ServeSettings, sources: Sources) -> HubConfig:
     """The hub that the settings describe.
 

@@ -15,7 +15,7 @@ from hubbub.errors import InvalidParams, PromptNotFound, ToolNotFound
 from hubbub.hub.catalog import Item, Named
 from hubbub.hub.config import CALL, SEARCH
 from hubbub.hub.entries import Kind
-from hubbub.hub.lists import Lists
+from hubbub.hub.pages import Pages
 from hubbub.hub.methods import METHODS, call_by_name
 from hubbub.hub.own import add_own, own_items
 from hubbub.hub.search import Index
@@ -43,7 +43,7 @@ class Front(Server):
         super().__init__(hub.config.name, version=hub.config.version, sealer=hub.sealer)
         self.hub = hub
         self.view_name = view_name
-        self.lists = Lists(self._items, hub.health)
+        self.pages = Pages(self._items, hub.health)
         self._shown: Shown | None = None
         self._index: Index | None = None
         self._own: dict[str, dict[str, Item]] | None = None
@@ -81,12 +81,12 @@ class Front(Server):
     def outdated(self) -> None:
         """The catalog or the view has changed."""
         self._shown = self._index = self._own = None
-        self.lists.forget()
+        self.pages.forget()
 
     def page(self, kind: Kind, call: Call) -> Reply:
         """One page of a list."""
         shown = self.shown
-        page = self.lists.page(kind, call.caller.revision, call.params.cursor, self.sealer, shown.descriptions)
+        page = self.pages.page(kind, call.caller.revision, call.params.cursor, self.sealer, shown.descriptions)
         return cacheable(self, page)
 
     def _items(self, kind: Kind) -> Mapping[str, Item]:

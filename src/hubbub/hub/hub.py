@@ -159,7 +159,7 @@ class Hub:
 
     def _state_changed(self, upstream: Upstream) -> None:
         for front in self.fronts.values():
-            front.lists.forget()
+            front.pages.forget()
 
     def _publish(self, kind: str, server: str) -> None:
         for front in self.fronts.values():

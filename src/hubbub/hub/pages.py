@@ -60,7 +60,7 @@ class _Cursor(msgspec.Struct, array_like=True):
     name: str
 
 
-class Lists:
+class Pages:
     """The lists of one front, as they are until `forget`."""
 
     def __init__(self, items: Callable[[Kind], Mapping[str, Item]], health: Callable[[str], Health]) -> None:
