@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from hubbub.protocol.passed import is_wrapped
 from hubbub.protocol.revisions import Revision
 from hubbub.protocol.wire import ToolAnnotations
 
@@ -45,11 +46,25 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     """Who it says it is."""
     version: str = ""
+    title: str | None = None
+    wrapped: frozenset[str] = frozenset()
+    """Tools whose data must be put into an object for callers that know nothing else; filled in by itself."""
+
+    def __post_init__(self) -> None:
+        if self.revision is not None and self.revision.structured == "any":
+            found = frozenset(entry.name for entry in self.tools if is_wrapped(entry.members))
+            msgspec.structs.force_setattr(self, "wrapped", found)
+
+    def promises_data(self, tool: str) -> bool:
+        """Whether this tool has an output schema."""
+        return any(entry.name == tool and "outputSchema" in entry.members for entry in self.tools)
 
     def has(self, capability: str, mode: str | None = None) -> bool:
         """Whether it declares this, and this mode of it."""
+        if mode is None:
+            return capability in self.capabilities
         declared = self.capabilities.get(capability)
-        return capability in self.capabilities if mode is None else isinstance(declared, dict) and bool(declared.get(mode))
+        return isinstance(declared, dict) and bool(declared.get(mode))
 
 
 EMPTY_SNAPSHOT = Snapshot()
