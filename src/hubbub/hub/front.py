@@ -15,9 +15,9 @@ from hubbub.errors import InvalidParams, PromptNotFound, ToolNotFound
 from hubbub.hub.catalog import Item, Named
 from hubbub.hub.config import CALL, SEARCH
 from hubbub.hub.entries import Kind
-from hubbub.hub.pages import Pages
 from hubbub.hub.methods import METHODS, call_by_name
 from hubbub.hub.own import add_own, own_items
+from hubbub.hub.pages import Pages
 from hubbub.hub.search import Index
 from hubbub.hub.subscriptions import Watched
 from hubbub.hub.views import Shown
