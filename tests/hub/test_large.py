@@ -111,7 +111,7 @@ def hub_of(
 
     offer_results(server, spill)
     limited = Large(
-        ForeignTools(server.peer, foreign or {}), spill, limit=limit, promises=lambda name: name in promising
+        ForeignTools(server.peer, foreign or {}), spill, limit=lambda: limit, promises=lambda name: name in promising
     )
     server.wrap(lambda inside: AllBut(inside, limited))
     return server

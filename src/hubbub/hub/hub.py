@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, TypeAlias
 
 import msgspec
@@ -22,6 +22,7 @@ from hubbub.hub.entries import Health
 from hubbub.hub.front import Front
 from hubbub.hub.making import make_upstream
 from hubbub.hub.names import SEPARATOR, Rule, prefix_of
+from hubbub.hub.reload import ReloadState
 from hubbub.hub.subscriptions import Subscriptions, Watched
 from hubbub.hub.upstream import Upstream
 from hubbub.ports import Peer, Sealer
@@ -56,6 +57,10 @@ class Hub:
         """The same, inside whatever changes or counts their calls."""
         self.problems: list[str] = []
         """What went wrong with the hub itself, for `hub.status`."""
+        self.reloading: ReloadState | None = None
+        """How the files were last read again, if they are."""
+        self.companions: list[Callable[[], AbstractAsyncContextManager[None]]] = []
+        """What is open while the hub runs."""
         self._make = make_upstream
         self._wrap = wrap
         self._dress = dress
@@ -281,7 +286,10 @@ class Hub:
             self._is_running = True
             for upstream in self.upstreams.values():
                 await upstream.start()
-            yield
+            async with AsyncExitStack() as stack:
+                for companion in self.companions:
+                    await stack.enter_async_context(companion())
+                yield
         finally:
             self._is_running = False
             for task in list(self._refreshes.values()):

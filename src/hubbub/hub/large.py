@@ -1,6 +1,6 @@
 """Results of tools that are too large to send: a preview and a link instead.
 
-`Large` is put around an upstream. It moves text and data out of a result into the spill, for
+`Large` is put around an upstream, by the `Results` of a hub. It moves text and data out of a result into the spill, for
 its caller alone; pictures, sound and links stay, because models take them as they are.
 Where the link leads is in `hubbub.hub.results`.
 """
@@ -8,19 +8,24 @@ Where the link leads is in `hubbub.hub.results`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from hubbub import bounds
-from hubbub.hub.results import address_of, how_to_read, moment, owner_of
+from hubbub.hub.results import address_of, how_to_read, moment, offer_results, owner_of
+from hubbub.hub.snapshot import Snapshot
+from hubbub.hub.upstream import Upstream
 from hubbub.ports import Peer
 from hubbub.protocol.content import Audio, Content, Image, ResourceLink, Text
 from hubbub.protocol.model import Call, Note, RawReply, Reply
 from hubbub.protocol.revisions import Revision
 from hubbub.protocol.wire import ToolReply
+from hubbub.server.server import Server
+from hubbub.settings.hub import HubSettings
 from hubbub.store.spill import Kept, Spill, whole_characters
 
 META_KEY: Final = "hubbub/result"
@@ -36,31 +41,79 @@ _decode_text = msgspec.json.Decoder(str).decode
 _decode_list = msgspec.json.Decoder(list[Raw]).decode
 
 
+class Results:
+    """What one hub keeps of results that were too large."""
+
+    def __init__(self, settings: Callable[[], HubSettings]) -> None:
+        """The settings are asked for whenever they matter: a hub may change them while it runs."""
+        self._settings = settings
+        self.spill = Spill()
+
+    def around(self, upstream: Upstream) -> Peer:
+        """The upstream, whose results are never too large."""
+        return Large(
+            upstream,
+            self.spill,
+            limit=lambda: self._settings().result_bytes,
+            promises=lambda name: _promises(upstream.snapshot, name),
+            before_keeping=self._follow_settings,
+        )
+
+    def offer(self, front: Server) -> None:
+        """Let a front give out the pages of what is kept."""
+        offer_results(front, self.spill)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Keep them until the hub stops."""
+        try:
+            yield
+        finally:
+            self.spill.close()
+
+    def _follow_settings(self) -> None:
+        settings = self._settings()
+        self.spill.total_bytes, self.spill.lifetime_s = settings.result_total_bytes, settings.result_ttl_s
+
+
 class Large:
     """The same peer, with no result of a tool larger than a limit."""
 
-    def __init__(self, peer: Peer, spill: Spill, *, limit: int, promises: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        peer: Peer,
+        spill: Spill,
+        *,
+        limit: Callable[[], int],
+        promises: Callable[[str], bool],
+        before_keeping: Callable[[], None] = lambda: None,
+    ) -> None:
         self._peer = peer
         self._spill = spill
-        self.limit = limit
+        self._limit = limit
         """In bytes of JSON; 0 lets everything pass."""
         self._promises = promises
         """Whether a tool, by its name here, is listed with an output schema."""
+        self._before_keeping = before_keeping
 
     async def request(self, call: Call) -> Reply:
         """Answer, with a link in place of what is too large."""
         reply = await self._peer.request(call)
-        if self.limit == 0 or call.method != "tools/call" or size_of(reply) <= self.limit:
+        if call.method != "tools/call":
             return reply
-        return await asyncio.to_thread(self._shortened, reply, call)
+        limit = self._limit()
+        if limit == 0 or size_of(reply) <= limit:
+            return reply
+        self._before_keeping()
+        return await asyncio.to_thread(self._shortened, reply, call, limit)
 
     async def notify(self, note: Note) -> None:
         """Pass it on."""
         await self._peer.notify(note)
 
-    def _shortened(self, reply: Reply, call: Call) -> Reply:
+    def _shortened(self, reply: Reply, call: Call, limit: int) -> Reply:
         result = _read(reply)
-        if result is None or result.moved_bytes <= self.limit:
+        if result is None or result.moved_bytes <= limit:
             return reply
         data, media_type = result.document()
         kept = self._spill.keep(owner_of(call.caller), data, media_type)
@@ -224,3 +277,7 @@ def _text_in(structured: Raw) -> str | None:
 
 def _looks_like_json(text: str) -> bool:
     return text.lstrip()[:1] in _JSON_STARTS
+
+
+def _promises(snapshot: Snapshot, tool: str) -> bool:
+    return any(entry.name == tool and "outputSchema" in entry.members for entry in snapshot.tools)

@@ -21,6 +21,7 @@ from hubbub.errors import HubbubError
 from hubbub.hub.config import HubConfig
 from hubbub.hub.file_watch import FileWatch
 from hubbub.hub.plan import Plan, diff
+from hubbub.security.redact import redact
 from hubbub.settings.serve import ServeSettings
 
 logger = logging.getLogger("hubbub.hub")
@@ -82,7 +83,8 @@ class Reloader:
         """Gets a line for the person who started the hub."""
         self._changed = changed
         """Is called after each reading."""
-        self._started_with = loaded.settings
+        self.started_with = loaded.settings
+        """The settings that hold for the life of the process."""
         self._asked = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
 
@@ -110,11 +112,11 @@ class Reloader:
             if plan:
                 await self._hub.apply(loaded.config)
         except HubbubError as error:
-            self._refused(error.message)
+            self._refused(redact(error.message))
             return None
         except Exception as error:  # Whatever is wrong with new settings must not end a hub that works.
             logger.exception("reload_failed")
-            self._refused(f"{type(error).__name__}: {error}")
+            self._refused(redact(f"{type(error).__name__}: {error}"))
             return None
         self._taken_over(loaded, plan)
         return plan
@@ -122,23 +124,19 @@ class Reloader:
     def _refused(self, reason: str) -> None:
         if reason != self.state.problem:
             logger.error("settings_not_taken_over", extra={"reason": reason})
-            self._told(f"{reason}; the hub goes on as it was")
         self.state.problem = reason
         self._changed(self)
 
     def _taken_over(self, loaded: Loaded, plan: Plan) -> None:
-        fixed = diff(loaded.config, loaded.config, (self._started_with, loaded.settings)).restart
+        fixed = diff(loaded.config, loaded.config, (self.started_with, loaded.settings)).restart
         needs_restart = [field.key for field in fixed]
         if needs_restart and needs_restart != self.state.needs_restart:
             logger.warning("restart_needed", extra={"settings": needs_restart})
-            self._told(f"to change {', '.join(needs_restart)}, start the hub anew")
         if plan:
             self.state.reloads += 1
             marks = summary(plan)
             logger.info("settings_taken_over", extra={"changes": marks})
             self._told(f"took over {', '.join(marks)}")
-        elif self.state.problem is not None:
-            self._told("the files are well again; nothing changes")
         self.loaded = loaded
         self.state.needs_restart, self.state.problem = needs_restart, None
         self.state.files = list(map(str, loaded.files))
