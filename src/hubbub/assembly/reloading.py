@@ -22,7 +22,7 @@ from hubbub.hub.described import describe
 from hubbub.hub.reload import Loaded, Reloader
 from hubbub.hub.state_file import RunningHub, StateFile
 from hubbub.settings.fields import settings_of
-from hubbub.settings.read import read_settings
+from hubbub.settings.read import known_variables, read_settings
 from hubbub.settings.serve import ServeSettings
 from hubbub.settings.sources import Sources, gather
 from hubbub.transports.signals import hang_up_signal
@@ -90,6 +90,7 @@ def _running(sources: Sources, reloader: Reloader, *, key: bytes, started_at: fl
         config=_whole(sources.file.path if sources.file is not None else None),
         mcp_json=_whole(settings.mcp_json),
         flags=flags,
+        variables={name: sources.environ[name] for name in known_variables(ServeSettings) & sources.environ.keys()},
         hidden_keys=hidden,
         key=key.hex(),
         description=describe(loaded.config, key, reloader.started_with),

@@ -22,6 +22,8 @@ from hubbub.settings.fields import settings_of
 from hubbub.settings.secret import Secret
 from hubbub.settings.serve import ServeSettings
 
+NOTHING: Final = "nothing"
+"""How an empty list is shown."""
 _APPLIED: Final = frozenset(("target", "packs", "config", "mcp_json", "tool_profile", "tool_names"))
 """Settings of `serve` that say what a hub is made of; the others hold for the life of the process."""
 _AS_WRITTEN: Final = {"chdir": "cwd"}
@@ -115,7 +117,7 @@ def _shown(value: Any, path: str) -> str:
     elif isinstance(value, float):
         text = f"{value:g}"
     elif isinstance(value, tuple | list | frozenset | set):
-        text = " ".join(_masked(list(map(str, value)))) or "nothing"
+        text = " ".join(_masked(list(map(str, value)))) or NOTHING
     else:
         text = str(value)
     text = redact(text)

@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from hubbub.hub.config import SHOWN_KEYS, HubConfig
-from hubbub.hub.described import Description, Leaves, describe
+from hubbub.hub.described import NOTHING, Description, Leaves, describe
 from hubbub.settings.hub import LIMITS_OF_SERVERS
 from hubbub.settings.serve import ServeSettings
 
@@ -113,7 +113,11 @@ def _order(before: Description, after: Description) -> Iterator[Field]:
 
 
 def _way(leaves: Leaves) -> str:
-    return next((str(leaves[key].shown) for key in _WAYS if key in leaves), "")
+    """How a server is reached, for people."""
+    ways = [str(leaves[key].shown) for key in _WAYS if key in leaves]
+    if "command" in leaves and "args" in leaves and leaves["args"].shown != NOTHING:
+        ways.append(str(leaves["args"].shown))
+    return " ".join(ways)
 
 
 def _is_shown(key: str) -> bool:

@@ -131,11 +131,11 @@ class Reloader:
         fixed = diff(loaded.config, loaded.config, (self.started_with, loaded.settings)).restart
         needs_restart = [field.key for field in fixed]
         if needs_restart and needs_restart != self.state.needs_restart:
-            logger.warning("restart_needed", extra={"settings": needs_restart})
+            logger.warning("restart_needed", extra={"settings": ", ".join(needs_restart)})
         if plan:
             self.state.reloads += 1
             marks = summary(plan)
-            logger.info("settings_taken_over", extra={"changes": marks})
+            logger.info("settings_taken_over", extra={"changes": ", ".join(marks)})
             self._told(f"took over {', '.join(marks)}")
         self.loaded = loaded
         self.state.needs_restart, self.state.problem = needs_restart, None

@@ -37,6 +37,8 @@ class RunningHub(msgspec.Struct, frozen=True, kw_only=True):
     mcp_json: str | None = None
     flags: dict[str, Any] = {}
     """What it was started with, but for secrets."""
+    variables: dict[str, str] = {}
+    """What it was started with in the environment, as far as `serve` reads it."""
     hidden_keys: tuple[str, ...] = ()
     """Keys whose values it was given in flags that are secret."""
     key: str
