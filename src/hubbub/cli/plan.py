@@ -40,10 +40,11 @@ hubbub plan --mcp-json mcp.json --json
 
 \b
 + comes    - goes    ~ changes
-Variables in the files (${NAME}) are those of this shell. Of secrets (env, headers) it says only that they differ. Changed servers finish the
-calls that run; what no running process can change (the port, say) is named apart.
-Exits with 0, with 1 if the files are wrong, and with --exit-code with 3 if something
-would change.
+
+Changed servers finish the calls that run. What no running process can change (the
+port, say) is named apart. Of secrets (env, headers) it says only that they differ;
+variables in the files (${NAME}) are those of this shell. Exits with 0, with 1 if the
+files are wrong, and with --exit-code with 3 if something would change.
 """
 
 

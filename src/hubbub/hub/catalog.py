@@ -134,22 +134,11 @@ def build(config: HubConfig, snapshots: Mapping[str, Snapshot]) -> Catalog:
         snapshot = snapshots.get(upstream.id)
         if snapshot is None or snapshot.revision is None:
             continue
-        tools, prompts = (
-            View(upstream.include, upstream.exclude, upstream.read_only),
-            View(upstream.include, upstream.exclude),
-        )
-        for entry in snapshot.tools:
-            said = upstream.tools.get(entry.name, _AS_IT_IS)
-            if tools.shows(entry) and not said.hidden:
-                found["tools"].append(
-                    Offered(Offer(upstream.id, entry.name), entry, snapshot.revision, said.description)
-                )
-        for entry in snapshot.prompts:
-            if prompts.shows(entry):
-                found["prompts"].append(Offered(Offer(upstream.id, entry.name), entry, snapshot.revision))
-        for kind in ("resources", "templates"):
-            for entry in getattr(snapshot, kind):
-                found[kind].append(Offered(Offer(upstream.id, entry.name), entry, snapshot.revision))
+        for kind, entries in _shown(upstream, snapshot).items():
+            for entry in entries:
+                said = upstream.tools.get(entry.name, _AS_IT_IS) if kind == "tools" else _AS_IT_IS
+                offer = Offer(upstream.id, entry.name)
+                found[kind].append(Offered(offer, entry, snapshot.revision, said.description))
     plain = {server: msgspec.structs.replace(rule, renamed={}) for server, rule in rules.items()}
     return Catalog(
         _named(found["tools"], _assigned([*_RESERVED, *(one.offer for one in found["tools"])], rules, style)),
@@ -158,6 +147,22 @@ def build(config: HubConfig, snapshots: Mapping[str, Snapshot]) -> Catalog:
         _addressed(found["templates"]),
         {scheme_of(upstream.id): upstream.id for upstream in reversed(config.upstreams)},
     )
+
+
+def _shown(upstream: UpstreamConfig, snapshot: Snapshot) -> dict[str, list[Entry]]:
+    """What the config lets be seen of a server, by the names that it has there."""
+    tools = View(upstream.include, upstream.exclude, upstream.read_only)
+    prompts = View(upstream.include, upstream.exclude)
+    return {
+        "tools": [
+            entry
+            for entry in snapshot.tools
+            if tools.shows(entry) and not upstream.tools.get(entry.name, _AS_IT_IS).hidden
+        ],
+        "prompts": [entry for entry in snapshot.prompts if prompts.shows(entry)],
+        "resources": list(snapshot.resources),
+        "templates": list(snapshot.templates),
+    }
 
 
 def _assigned(offers: Sequence[Offer], rules: Mapping[str, Rule], style: Style) -> Names:
