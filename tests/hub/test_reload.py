@@ -192,8 +192,8 @@ async def test_a_file_that_only_moves_its_lines_changes_nothing(tmp_path: Path) 
     [
         ("[servers.one\n", "line 1"),
         ('[servers.one]\ncommand = "x"\ncomand = "y"\n', "line 3: servers.one.comand is not a setting; did you mean"),
-        ("[servers.one]\ncommand = 3\n", "line 2: servers.one.command must be"),
-        ('[servers.one]\nurl = "http://x"\ncommand = "y"\n', "give either url or command"),
+        ("[servers.one]\ncommand = 3\n", "line 2: servers.one.command must look like"),
+        ('[servers.one]\nurl = "http://x"\ncommand = "y"\n', "line 1: servers.one: give either url or command"),
         ('[servers.hub]\ncommand = "x"\n', "line 1: servers.hub: a server cannot be called 'hub'"),
         ('[views.a]\nservers = ["none"]\n', "line 2: views.a.servers: there is no server 'none'"),
         ("port = 99999\n", "line 1: port must be"),
