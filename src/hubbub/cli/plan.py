@@ -57,8 +57,9 @@ files are wrong, and with --exit-code with 3 if something would change.
 def command(new: str | None, config: str | None, mcp_json: str | None, exit_code: bool, as_json: bool) -> int:
     """Compare, and write what differs to stdout."""
     hub = _find(config, mcp_json)
+    flags = _flags(hub, new, config, mcp_json)
     try:
-        loaded = load_hub(_flags(hub, new, config, mcp_json), _variables(hub))
+        loaded = load_hub(flags, _variables(hub))
     except HubbubError as error:
         if as_json:
             write_json({"ok": False, "problem": error.message, "running": _about(hub)})
