@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _NO_HEADERS: Mapping[str, tuple[str, ...]] = {}
 _SEARCHING = (SEARCH, CALL)
+_GONE = ViewSettings(servers=())
+"""A view that is no longer set shows nothing to whoever still looks."""
 
 
 class Front(Server):
@@ -57,7 +59,7 @@ class Front(Server):
     @property
     def settings(self) -> ViewSettings | None:
         """What the view shows; None is everything."""
-        return self.hub.config.views[self.view_name] if self.view_name else None
+        return self.hub.config.views.get(self.view_name, _GONE) if self.view_name else None
 
     def has(self, server: str) -> bool:
         """Whether the view shows anything of this server; must not cost a new catalog."""
