@@ -70,7 +70,12 @@ def answers(done: subprocess.CompletedProcess[str]) -> list[Any]:
 
 
 def tools(done: subprocess.CompletedProcess[str]) -> list[str]:
-    return [tool["name"] for tool in answers(done)[0]["tools"]]
+    return names(answers(done)[0])
+
+
+def names(listed: dict[str, Any]) -> list[str]:
+    """Without the hub's own."""
+    return [tool["name"] for tool in listed["tools"] if not tool["name"].startswith("hub.")]
 
 
 def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
@@ -88,8 +93,7 @@ def test_the_servers_of_an_mcp_json_are_one_server_on_stdio(hubbub: Run, tmp_pat
     )
     done = hubbub("serve", "--mcp-json", path, "--transport", "stdio", stdin=calls)
     listed, called, bare = answers(done)
-    assert [tool["name"] for tool in listed["tools"]] == [
-        "hub.status",
+    assert names(listed) == [
         "red__who",
         "red_only",
         "blue__who",
@@ -104,9 +108,9 @@ async def test_two_programs_and_an_address_are_one_server_over_http_for_every_er
         path = mcp_json(tmp_path, red=child(tmp_path, "red"), blue=child(tmp_path, "blue"), green={"url": green})
         with served("--mcp-json", path, folder=tmp_path) as url:
             site = Site(int(url.split(":")[2].split("/")[0]))
-            wanted = ["hub.status", "red__who", "red_only", "blue__who", "blue_only", "green__who", "green_only"]
+            wanted = ["red__who", "red_only", "blue__who", "blue_only", "green__who", "green_only"]
             plain = await site.post({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
-            assert [tool["name"] for tool in plain.json["result"]["tools"]] == wanted
+            assert names(plain.json["result"]) == wanted
             session = await open_session(site)
             for name in ("red", "blue", "green"):
                 params = {"name": f"{name}__who", "arguments": {"text": "hi"}}
@@ -117,7 +121,7 @@ async def test_two_programs_and_an_address_are_one_server_over_http_for_every_er
                 assert result["structuredContent"] == {"server": name}
                 assert result["resultType"] == "complete"
             body, headers = modern("tools/list")
-            assert [tool["name"] for tool in (await site.post(body, headers)).json["result"]["tools"]] == wanted
+            assert names((await site.post(body, headers)).json["result"]) == wanted
 
 
 def test_servers_packs_and_programs_of_the_settings_file_stand_beside_each_other(hubbub: Run, tmp_path: Path) -> None:
@@ -147,7 +151,7 @@ name = "only"
 """
     )
     done = hubbub("serve", "--transport", "stdio", stdin=LIST)
-    assert tools(done) == ["hub.status", "who", "only", "b__who", "b__blue_only", "echo"]
+    assert tools(done) == ["who", "only", "b__who", "b__blue_only", "echo"]
 
 
 def test_a_named_program_and_named_packs_are_served_with_the_servers(hubbub: Run, tmp_path: Path) -> None:
@@ -169,7 +173,7 @@ def test_a_server_that_is_ours_does_not_become_a_hub_of_the_same_file(hubbub: Ru
         f"cwd = {json.dumps(str(tmp_path))}\n"
     )
     done = hubbub("serve", "--transport", "stdio", stdin=LIST)
-    assert tools(done) == ["hub.status", "who", "red_only"]
+    assert tools(done) == ["who", "red_only"]
     done = hubbub("tools", "red", "--json")
     assert [tool["name"] for tool in json.loads(done.stdout)["tools"]] == ["who", "red_only"]
 
@@ -194,7 +198,6 @@ def write_views(folder: Path) -> None:
 def test_a_client_on_stdio_sees_the_view_it_is_given(hubbub: Run, tmp_path: Path) -> None:
     write_views(tmp_path)
     assert tools(hubbub("serve", "--transport", "stdio", "--view", "blues", stdin=LIST)) == [
-        "hub.status",
         "blue__who",
         "blue_only",
     ]
@@ -207,14 +210,14 @@ def test_what_is_served_is_told_when_it_starts(tmp_path: Path) -> None:
         command, cwd=tmp_path, env=clean_environment(), stderr=subprocess.PIPE, encoding="utf-8"
     ) as process:
         assert process.stderr is not None
-        said = [process.stderr.readline().removeprefix("hubbub:").strip() for _ in range(6)]
+        said = [" ".join(process.stderr.readline().removeprefix("hubbub:").split()) for _ in range(6)]
         process.terminate()
     base = said[0].removeprefix("hubbub serves ").removesuffix("/mcp")
     assert said[2:] == [
-        "red    program " + str(tmp_path / "red.py"),
-        "blue   program " + str(tmp_path / "blue.py"),
-        f"blues  view {base}/mcp/blues",
-        f"both   view {base}/mcp/both",
+        "red program " + str(tmp_path / "red.py"),
+        "blue program " + str(tmp_path / "blue.py"),
+        f"blues view {base}/mcp/blues",
+        f"both view {base}/mcp/both",
     ]
 
 
@@ -267,8 +270,8 @@ def test_a_server_may_not_be_there_twice(hubbub: Run, tmp_path: Path) -> None:
 def test_a_dead_server_takes_nobody_else_down(hubbub: Run, tmp_path: Path) -> None:
     dead = {"command": sys.executable, "args": ["-c", "raise SystemExit('no way')"]}
     path = mcp_json(tmp_path, dead=dead, red=child(tmp_path, "red"))
-    calls = requests(("tools/list", {}), ("hub.status", {}), ("who", {"text": "x"}))
+    calls = requests(("tools/list", {}), ({}), ("who", {"text": "x"}))
     listed, status, called = answers(hubbub("serve", "--mcp-json", path, "--transport", "stdio", stdin=calls))
-    assert [tool["name"] for tool in listed["tools"]] == ["hub.status", "who", "red_only"]
+    assert names(listed) == ["who", "red_only"]
     assert called == "red x"
     assert "dead" in [server["id"] for server in status["servers"]]
