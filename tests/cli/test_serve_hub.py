@@ -270,7 +270,7 @@ def test_a_server_may_not_be_there_twice(hubbub: Run, tmp_path: Path) -> None:
 def test_a_dead_server_takes_nobody_else_down(hubbub: Run, tmp_path: Path) -> None:
     dead = {"command": sys.executable, "args": ["-c", "raise SystemExit('no way')"]}
     path = mcp_json(tmp_path, dead=dead, red=child(tmp_path, "red"))
-    calls = requests(("tools/list", {}), ({}), ("who", {"text": "x"}))
+    calls = requests(("tools/list", {}), ("hub.status", {}), ("who", {"text": "x"}))
     listed, status, called = answers(hubbub("serve", "--mcp-json", path, "--transport", "stdio", stdin=calls))
     assert names(listed) == ["who", "red_only"]
     assert called == "red x"
