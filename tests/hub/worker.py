@@ -20,6 +20,12 @@ async def who() -> str:
     return f"{NAME} {os.getpid()} {os.environ.get('GREETING', '')}"
 
 
+@server.tool(name=f"{NAME}_story")
+async def story(length: int) -> str:
+    """Tell a story of so many letters."""
+    return "".join(f"{word} " for word in range(length))[:length]
+
+
 @server.tool(name=f"{NAME}_work")
 async def work(started: str, until: str) -> str:
     """Make one file, wait for another."""
