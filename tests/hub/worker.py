@@ -1,6 +1,6 @@
 """A server for hubs to start in tests: says which process it is, and works until a file appears.
 
-    python worker.py NAME
+python worker.py NAME
 """
 
 import asyncio
