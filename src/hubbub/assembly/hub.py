@@ -21,11 +21,8 @@ from hubbub.ports import Sealer
 from hubbub.server.server import Server
 from hubbub.settings import nearest
 from hubbub.settings.hub import HubSettings
-from hubbub.settings.secret import Secret
 from hubbub.settings.serve import ServeSettings
 from hubbub.settings.sources import Sources
-
-_ALONE = "HUBBUB_ALONE"
 
 
 def assemble_hub(settings: ServeSettings, sources: Sources, told: Callable[[str], None]) -> Server:
@@ -51,10 +48,6 @@ def load_upstream(config: UpstreamConfig, settings: HubSettings, sealer: Sealer)
     """
     if config.pack is not None or config.target is not None:
         config = replace(config, server=_load(config))
-    elif config.remote is not None and not config.remote.is_remote:
-        # A child that is ours too must not become a hub of the same file, and so on without end.
-        variables = {_ALONE: Secret("true"), **config.remote.env}
-        config = replace(config, remote=replace(config.remote, env=variables))
     return make_upstream(config, settings, sealer)
 
 

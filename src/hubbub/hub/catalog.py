@@ -21,7 +21,7 @@ from hubbub.protocol.headers import header_parameters
 from hubbub.protocol.revisions import Revision
 from hubbub.protocol.uri_template import UriTemplate
 from hubbub.protocol.wire import ToolAnnotations
-from hubbub.server.views import View
+from hubbub.server.views import EVERYTHING, View
 from hubbub.settings.servers import ToolSettings
 
 _RESERVED = tuple(Offer(OWN, name) for name in OWN_TOOLS)
@@ -151,18 +151,20 @@ def build(config: HubConfig, snapshots: Mapping[str, Snapshot]) -> Catalog:
 
 def _shown(upstream: UpstreamConfig, snapshot: Snapshot) -> dict[str, list[Entry]]:
     """What the config lets be seen of a server, by the names that it has there."""
-    tools = View(upstream.include, upstream.exclude, upstream.read_only)
-    prompts = View(upstream.include, upstream.exclude)
+    tools = _view(upstream.include, upstream.exclude, upstream.read_only)
+    prompts = _view(upstream.include, upstream.exclude)
+    hidden = {name for name, said in upstream.tools.items() if said.hidden}
     return {
-        "tools": [
-            entry
-            for entry in snapshot.tools
-            if tools.shows(entry) and not upstream.tools.get(entry.name, _AS_IT_IS).hidden
-        ],
+        "tools": [entry for entry in snapshot.tools if tools.shows(entry) and entry.name not in hidden],
         "prompts": [entry for entry in snapshot.prompts if prompts.shows(entry)],
         "resources": list(snapshot.resources),
         "templates": list(snapshot.templates),
     }
+
+
+def _view(include: tuple[str, ...], exclude: tuple[str, ...], read_only: bool = False) -> View:
+    view = View(include, exclude, read_only)
+    return EVERYTHING if view == EVERYTHING else view  # which has nothing to compare
 
 
 def _assigned(offers: Sequence[Offer], rules: Mapping[str, Rule], style: Style) -> Names:

@@ -61,6 +61,11 @@ class Front(Server):
         """What the view shows; None is everything."""
         return self.hub.config.views.get(self.view_name, _GONE) if self.view_name else None
 
+    def has(self, server: str) -> bool:
+        """Whether the view shows anything of this server; must not cost a new catalog."""
+        settings = self.settings
+        return settings is None or settings.servers is None or server in settings.servers
+
     @property
     def shown(self) -> Shown:
         """What the view shows now."""

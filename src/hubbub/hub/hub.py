@@ -155,7 +155,7 @@ class Hub:
         if change.kind == "resource":
             for uri in self.subscriptions.shown_as(Watched(upstream.id, change.uri)):
                 for front in self.fronts.values():
-                    if front.shown.has(upstream.id):
+                    if front.has(upstream.id):
                         front.resource_updated(uri)
             return
         self._catalog = None
@@ -168,7 +168,7 @@ class Hub:
 
     def _publish(self, kind: str, server: str) -> None:
         for front in self.fronts.values():
-            if front.shown.has(server):
+            if front.has(server):
                 front.audience.publish(Note(_NOTES[kind]))
 
     def _watched(self) -> set[str]:
