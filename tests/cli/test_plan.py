@@ -98,7 +98,9 @@ def test_a_hub_that_is_as_its_file_says(hubbub: Run, tmp_path: Path) -> None:
 
 def test_what_differs_is_listed(hubbub: Run, tmp_path: Path) -> None:
     files = '[servers.files]\ncommand = "serve-files"\n'
-    write(tmp_path, NOT_FOLLOWING + files + f'env = {{TOKEN = "{SECRET}"}}\n[servers.old]\nurl = "http://localhost:1"\n')
+    write(
+        tmp_path, NOT_FOLLOWING + files + f'env = {{TOKEN = "{SECRET}"}}\n[servers.old]\nurl = "http://localhost:1"\n'
+    )
     with hub(tmp_path, "--pack", "demo"):
         write(
             tmp_path,

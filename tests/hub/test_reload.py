@@ -4,6 +4,7 @@ real servers."""
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.conversation import MODERN, Conversation, conversing
+from tests.server.conversation import DIALECTS, MODERN, Conversation, conversing
 
 from hubbub import bounds
 from hubbub.assembly.assemble import assemble
@@ -69,11 +70,12 @@ async def hub_of(path: Path, *, dialect: str = MODERN, **flags: str) -> AsyncIte
 
 async def names_in(client: Conversation) -> set[str]:
     listed = await client.result("tools/list")
-    return {tool["name"] for tool in listed["tools"] if not tool["name"].startswith("hub.")}
+    names = {tool["name"] for tool in listed["tools"]}
+    return {name for name in names if not name.startswith("hub.") and not name.endswith("_story")}
 
 
-async def text_of(client: Conversation, tool: str) -> str:
-    result = await client.call(tool)
+async def text_of(client: Conversation, tool: str, **arguments: Any) -> str:
+    result = await client.call(tool, arguments)
     assert not result.get("isError"), result
     return str(result["content"][0]["text"])
 
@@ -363,6 +365,41 @@ async def test_a_hub_that_is_not_to_follow_its_file_waits_to_be_asked(tmp_path: 
         os.kill(os.getpid(), signal.SIGHUP)
         await until(lambda: reloads(front) == 1)
         assert await names_in(client) == {"two_who", "two_work"}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_result_too_large_is_read_through_the_hub_page_by_page(tmp_path: Path, dialect: str) -> None:
+    path = tmp_path / "hubbub.toml"
+    path.write_text("[hub]\nresult_bytes = 10000\n" + section("one"))
+    async with hub_of(path, dialect=dialect) as (_, client):
+        whole = await text_of(client, "one_story", length=9000)
+        assert whole.startswith("0 1 2 ")
+        assert len(whole) == 9000
+        told = await text_of(client, "one_story", length=200_000)
+        assert len(told) < 2 * bounds.PREVIEW_BYTES
+        found = re.search(r"id ([\w-]+), offset (\d+)\)", told)
+        assert found is not None
+        by_tool, offset = told.partition("\n\n")[2], int(found[2])
+        while len(by_tool) < 200_000:
+            page = (await client.call("hub.read_result", {"id": found[1], "offset": offset}))["content"][0]["text"]
+            by_tool, offset = by_tool + page, offset + len(page)
+        by_resource, uri = "", f"hub://results/{found[1]}"
+        while uri:
+            (contents,) = (await client.result("resources/read", {"uri": uri}))["contents"]
+            by_resource, uri = by_resource + contents["text"], contents["_meta"].get("next")
+        assert by_tool == by_resource
+        assert len(by_tool) == 200_000
+        assert by_tool.startswith(whole[:4000])
+
+
+async def test_the_limit_of_results_follows_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "hubbub.toml"
+    path.write_text(section("one"))
+    async with hub_of(path) as (front, client):
+        assert len(await text_of(client, "one_story", length=20_000)) == 20_000
+        path.write_text("[hub]\nresult_bytes = 10000\n" + section("one"))
+        await until(lambda: reloads(front) == 1)
+        assert len(await text_of(client, "one_story", length=20_000)) < 10_000
 
 
 # -- the parts ---------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """A server for hubs to start in tests: says which process it is, and works until a file appears.
 
-    python worker.py NAME
+python worker.py NAME
 """
 
 import asyncio
@@ -18,6 +18,12 @@ server = Server(NAME)
 async def who() -> str:
     """Tell which process this is, and what it was given."""
     return f"{NAME} {os.getpid()} {os.environ.get('GREETING', '')}"
+
+
+@server.tool(name=f"{NAME}_story")
+async def story(length: int) -> str:
+    """Tell a story of so many letters."""
+    return "".join(f"{word} " for word in range(length))[:length]
 
 
 @server.tool(name=f"{NAME}_work")

@@ -80,9 +80,7 @@ def _find(config: str | None, mcp_json: str | None) -> RunningHub | None:
         config = _USUAL
     wanted = {"config": _whole(config), "mcp_json": _whole(mcp_json)}
     found = [
-        hub
-        for hub in running_hubs()
-        if all(path is None or path == getattr(hub, key) for key, path in wanted.items())
+        hub for hub in running_hubs() if all(path is None or path == getattr(hub, key) for key, path in wanted.items())
     ]
     is_named = config is not None or mcp_json is not None
     return found[0] if found and (is_named or len(found) == 1) else None
