@@ -59,7 +59,9 @@ async def until(what: Callable[[], Any], patience_s: float = SOON_S) -> None:
 @asynccontextmanager
 async def hub_of(path: Path, *, dialect: str = MODERN, **flags: str) -> AsyncIterator[tuple[Front, Conversation]]:
     """The hub of a settings file, running, and a client of it."""
-    sources = gather({"--config": str(path), **{f"--{key.replace('_', '-')}": value for key, value in flags.items()}})
+    environ = {**os.environ, "HUBBUB_HUB__LIST_S": str(SOON_S)}  # on a busy machine, servers take their time
+    given = {f"--{key.replace('_', '-')}": value for key, value in flags.items()}
+    sources = gather({"--config": str(path), **given}, environ)
     settings = read_settings(ServeSettings, sources)
     check_sources(sources)
     front = assemble(settings, sources)
