@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -39,7 +39,7 @@ from hubbub.client.results import (
     ToolsPage,
     decode_result,
 )
-from hubbub.client.rpc import JsonRpcClient, Progress, Request
+from hubbub.client.rpc import NO_HEADERS, JsonRpcClient, Progress, Request
 from hubbub.client.session import Session
 from hubbub.client.tool_headers import ToolHeaders
 from hubbub.client.watching import ACKNOWLEDGED, Change, Listening, read_change, subscription_id
@@ -239,18 +239,28 @@ class Client:
         return decode_result(raw, ToolResult)
 
     async def _call(self, params: dict[str, Any], **options: Any) -> Raw:
-        method = "tools/call"
+        async def send(headers: Mapping[str, str]) -> Raw:
+            return await self._ask("tools/call", params, headers=headers, **options)
+
         if not self.sends_tool_headers:
-            return await self._ask(method, params, **options)
+            return await send(NO_HEADERS)
+        return await self._with_tool_headers(params["name"], params.get("arguments"), send)
+
+    async def _with_tool_headers(
+        self, name: str, arguments: Any, send: Callable[[Mapping[str, str]], Awaitable[Raw]]
+    ) -> Raw:
+        """Call a tool with the headers that it wants, as far as we know; if that was refused, as we know then."""
+        base = self._session.headers_of_call(name)
+        params = {"name": name, "arguments": arguments}
         try:
-            return await self._ask(method, params, headers=self._tool_headers.of(params), **options)
+            return await send(base | self._tool_headers.of(params))
         except RemoteError as error:
             if error.code != _HEADER_MISMATCH:
                 raise
             # Refused before anything was done: what we know of the tool is missing or out of date.
             self._cache.drop("tools/list")
             await self.tools()
-            return await self._ask(method, params, headers=self._tool_headers.of(params), **options)
+            return await send(base | self._tool_headers.of(params))
 
     # -- resources -----------------------------------------------------------------------
 
@@ -406,16 +416,20 @@ class Client:
         """The raw answer; if `plays`, only after all that the server wants to know before."""
         raw = await self._session.request(method, params, **options)
         if plays and self._session.revision.rounds and not rounds.is_complete(raw):
-            back = options.get("back")
-
-            async def send(repeated: dict[str, Any]) -> Raw:
-                return await self._session.request(method, repeated, **options)
-
-            async def answer(asked: str, raw_params: Raw) -> Any:
-                return await self._answer_for(back, asked, raw_params)
-
-            return await rounds.play(raw, params, send, answer)
+            return await self._play(method, params, raw, **options)
         return raw
+
+    async def _play(self, method: str, params: dict[str, Any], raw: Raw, **options: Any) -> Raw:
+        """The complete answer behind one that asks something."""
+        back = options.get("back")
+
+        async def send(repeated: dict[str, Any]) -> Raw:
+            return await self._session.request(method, repeated, **options)
+
+        async def answer(asked: str, raw_params: Raw) -> Any:
+            return await self._answer_for(back, asked, raw_params)
+
+        return await rounds.play(raw, params, send, answer)
 
     def _converse(self, over_old_pair: bool) -> JsonRpcClient:
         if self._open_link is not None:

@@ -19,6 +19,7 @@ from msgspec import UNSET, Raw
 
 from hubbub import bounds
 from hubbub.client.config import positive_seconds
+from hubbub.client.deadlines import Deadline, Deadlines
 from hubbub.errors import (
     ConnectionClosed,
     DeadlineExceeded,
@@ -85,7 +86,7 @@ class Request:
         """Who asked us, if we only pass it on; questions about it go there."""
         self.token: Raw | None = None
         """Their progress token."""
-        self.clock: asyncio.Timeout | None = None
+        self.clock: asyncio.Timeout | Deadline | None = None
         self.stops = 0
         """Questions of the server for which the clock stands still."""
         self.left_s: float | None = None
@@ -122,6 +123,7 @@ class JsonRpcClient:
         self._pending: dict[bytes, Request] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._questions: dict[bytes, asyncio.Task[Any]] = {}
+        self._deadlines = Deadlines()
         self._last_id = 0
         self._failure: HubbubError | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -184,8 +186,7 @@ class JsonRpcClient:
         if not method.strip():
             raise InvalidParams("A request needs a method")
         self._check_open()
-        self._last_id += 1
-        identifier = self._last_id
+        identifier = self.next_id()
         if prepare is not None:
             params = prepare(identifier)
         answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
@@ -195,12 +196,27 @@ class JsonRpcClient:
         request.progress = progress
         request.back = back
         request.token = token
-        return await self._exchange(request, seconds)
+        return await self.exchange(request, seconds)
 
-    async def _exchange(self, request: Request, seconds: float) -> Raw:
+    def next_id(self) -> int:
+        """The number of the next request."""
+        self._last_id += 1
+        return self._last_id
+
+    async def exchange(self, request: Request, seconds: float) -> Raw:
+        """Send a request that is already written, and wait for its answer; raises as `request` does."""
+        self._check_open()
         key = b"%d" % request.id
         self._pending[key] = request
         try:
+            # Most often it can just be written, and then nothing but the answer is waited for.
+            if self.link.send_now(request):
+                deadline = self._deadlines.add(request.answer, asyncio.get_running_loop().time() + seconds)
+                request.clock = deadline
+                try:
+                    return await request.answer
+                finally:
+                    self._deadlines.remove(deadline)
             async with asyncio.timeout(_seconds_or_none(seconds)) as request.clock:
                 await self.link.exchange(request)
                 return await request.answer
@@ -250,6 +266,7 @@ class JsonRpcClient:
         if not self._is_closed:
             self._is_closed = True
             self._fail_all(ConnectionClosed("The client was closed"))
+            self._deadlines.close()
             if self._starting is not None and not self._starting.done():
                 self._starting.cancel()
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
@@ -417,7 +434,7 @@ class JsonRpcClient:
 
     def _withdraw(self, request: Request, reason: str) -> None:
         is_answered = request.answer.done() and not request.answer.cancelled()
-        if request.method not in _NEVER_WITHDRAWN and not is_answered:
+        if request.method not in _NEVER_WITHDRAWN and (not is_answered or reason == "timeout"):
             try:
                 self.link.withdraw(request, reason)
             except HubbubError:

@@ -139,13 +139,14 @@ def build(config: HubConfig, snapshots: Mapping[str, Snapshot]) -> Catalog:
                 said = upstream.tools.get(entry.name, _AS_IT_IS) if kind == "tools" else _AS_IT_IS
                 offer = Offer(upstream.id, entry.name)
                 found[kind].append(Offered(offer, entry, snapshot.revision, said.description))
+    schemes = _schemes(config)
     plain = {server: msgspec.structs.replace(rule, renamed={}) for server, rule in rules.items()}
     return Catalog(
         _named(found["tools"], _assigned([*_RESERVED, *(one.offer for one in found["tools"])], rules, style)),
         _named(found["prompts"], assign([one.offer for one in found["prompts"]], plain, style)),
-        _addressed(found["resources"]),
-        _addressed(found["templates"]),
-        {scheme_of(upstream.id): upstream.id for upstream in reversed(config.upstreams)},
+        _addressed(found["resources"], schemes),
+        _addressed(found["templates"], schemes),
+        {scheme: server for server, scheme in schemes.items()},
     )
 
 
@@ -197,21 +198,30 @@ def _named(found: Iterable[Offered], names: Names) -> Named:
     )
 
 
-def _addressed(found: Iterable[Offered]) -> Addressed:
+def _schemes(config: HubConfig) -> dict[str, str]:
+    """What stands in front of a server's URIs, different for each server."""
+    schemes: dict[str, str] = {}
+    for upstream in config.upstreams:
+        first = scheme = scheme_of(upstream.id)
+        number = 1
+        while scheme in schemes.values():
+            number += 1
+            scheme = f"{first}-{number}"
+        schemes[upstream.id] = scheme
+    return schemes
+
+
+def _addressed(found: Iterable[Offered], schemes: Mapping[str, str]) -> Addressed:
     """The first in the file keeps a URI; the others get their server in front."""
     listed: dict[str, Item] = {}
     owners: dict[str, list[str]] = {}
     for offer, entry, revision, _ in found:
-        uri = entry.name if entry.name not in listed else f"{scheme_of(offer.server)}+{entry.name}"
+        uri = entry.name if entry.name not in listed else f"{schemes[offer.server]}+{entry.name}"
         owners.setdefault(entry.name, []).append(offer.server)
         listed.setdefault(uri, Item(uri, offer.server, entry, revision))
     collisions = tuple(
-        Collision(uri, tuple(servers), tuple(_called(uri, servers)))
+        Collision(uri, tuple(servers), (uri, *(f"{schemes[server]}+{uri}" for server in servers[1:])))
         for uri, servers in owners.items()
         if len(servers) > 1
     )
     return Addressed(listed, collisions)
-
-
-def _called(uri: str, servers: Sequence[str]) -> list[str]:
-    return [uri, *(f"{scheme_of(server)}+{uri}" for server in servers[1:])]

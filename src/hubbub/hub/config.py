@@ -27,6 +27,7 @@ STATUS: Final = "hub.status"
 SEARCH: Final = "hub.search"
 CALL: Final = "hub.call"
 READ_RESULT: Final = "hub.read_result"
+STATUS_URI: Final = "hub://status"
 OWN_TOOLS: Final = (STATUS, SEARCH, CALL, READ_RESULT)
 """Names that no server behind the hub gets."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})

@@ -73,7 +73,6 @@ class Front(Server):
         shown = self._shown
         if shown is None or shown.catalog is not catalog:
             shown = self._shown = Shown(catalog, self.settings)
-            self.instructions = self._instructions(shown)
         return shown
 
     @property
@@ -124,13 +123,14 @@ class Front(Server):
         settings = self.settings
         return settings is None or View(exclude=settings.exclude).names(name)
 
-    def _instructions(self, shown: Shown) -> str | None:
-        parts = []
+    def introduce(self) -> None:
+        """Put together what the servers say about their use, as far as they have been reached."""
+        said = []
         for id, upstream in self.hub.upstreams.items():
-            said = upstream.snapshot.instructions
-            if said and shown.has(id):
-                parts.append(f"{id}: {said.strip()}")
-        return "\n\n".join(parts)[: bounds.HUB_INSTRUCTIONS_CHARACTERS] or None
+            text = upstream.snapshot.instructions
+            if text and self.has(id):
+                said.append(f"{id}: {text.strip()}")
+        self.instructions = "\n\n".join(said)[: bounds.HUB_INSTRUCTIONS_CHARACTERS] or None
 
     # -- finding -----------------------------------------------------------------------
 

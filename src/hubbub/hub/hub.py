@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from hubbub.client.watching import Change
 from hubbub.hub.catalog import Catalog, build
-from hubbub.hub.config import HubConfig, UpstreamConfig
+from hubbub.hub.config import STATUS_URI, HubConfig, UpstreamConfig
 from hubbub.hub.entries import Health
 from hubbub.hub.front import Front
 from hubbub.hub.making import make_upstream
@@ -68,7 +68,7 @@ class Hub:
         self._catalog: Catalog | None = None
         self._told: set[str] = set()
         self._tried: set[str] = set()
-        self._refreshes: dict[str, asyncio.Task[None]] = {}
+        self._refreshes: dict[Upstream, asyncio.Task[None]] = {}
         self._awaited: set[str] = set()
         self._leaving: set[asyncio.Task[None]] = set()
         self._is_running = False
@@ -129,23 +129,24 @@ class Hub:
             await self.connected()
 
     async def _try(self, ids: list[str]) -> None:
-        for id in ids:
-            if id not in self._refreshes:
-                self._refreshes[id] = asyncio.get_running_loop().create_task(self._refresh(id, self.upstreams[id]))
+        upstreams = [self.upstreams[id] for id in ids]
+        for upstream in upstreams:
+            if upstream not in self._refreshes:
+                self._refreshes[upstream] = asyncio.get_running_loop().create_task(self._refresh(upstream))
         self._awaited.update(ids)
         try:
-            await asyncio.wait([self._refreshes[id] for id in ids], timeout=self.config.hub.list_s)
+            await asyncio.wait([self._refreshes[upstream] for upstream in upstreams], timeout=self.config.hub.list_s)
         finally:
             self._awaited.difference_update(ids)
 
-    async def _refresh(self, id: str, upstream: Upstream) -> None:
+    async def _refresh(self, upstream: Upstream) -> None:
         try:
             await upstream.refresh()
         finally:
-            if self.upstreams.get(id) is upstream:
-                self._tried.add(id)
-            self._refreshes.pop(id, None)
-            self._catalog = None
+            del self._refreshes[upstream]
+            if self.upstreams.get(upstream.id) is upstream:
+                self._tried.add(upstream.id)
+                self._catalog = None
 
     # -- hearing ---------------------------------------------------------------------
 
@@ -165,6 +166,8 @@ class Hub:
     def _state_changed(self, upstream: Upstream) -> None:
         for front in self.fronts.values():
             front.pages.forget()
+            if front.has(upstream.id):
+                front.resource_updated(STATUS_URI)
 
     def _publish(self, kind: str, server: str) -> None:
         for front in self.fronts.values():

@@ -233,6 +233,19 @@ async def complete(front: Front, call: Call) -> Reply:
         return wire.CompleteReply(completion=wire.Completion([]))
 
 
+# -- the connection itself -------------------------------------------------
+
+
+async def initialize(front: Front, call: Call) -> Reply:
+    front.introduce()
+    return await own.initialize(front, call)
+
+
+async def discover(front: Front, call: Call) -> Reply:
+    front.introduce()
+    return await own.discover(front, call)
+
+
 _EVERY_ERA: dict[str, Any] = {
     "tools/list": list_tools,
     "tools/call": call_tool,
@@ -243,9 +256,13 @@ _EVERY_ERA: dict[str, Any] = {
     "prompts/get": get_prompt,
     "completion/complete": complete,
 }
-_OLDER: dict[str, Any] = _EVERY_ERA | {"resources/subscribe": subscribe, "resources/unsubscribe": unsubscribe}
+_OLDER: dict[str, Any] = _EVERY_ERA | {
+    "initialize": initialize,
+    "resources/subscribe": subscribe,
+    "resources/unsubscribe": unsubscribe,
+}
 METHODS: dict[str, dict[str, Any]] = {
-    "modern": own.METHODS["modern"] | _EVERY_ERA | {"subscriptions/listen": listen},
+    "modern": own.METHODS["modern"] | _EVERY_ERA | {"server/discover": discover, "subscriptions/listen": listen},
     "legacy": own.METHODS["legacy"] | _OLDER,
     "plain": own.METHODS["plain"] | _OLDER,
 }
