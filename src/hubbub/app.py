@@ -49,7 +49,7 @@ def serve_stdio(server: Server, *, limit: int = bounds.MESSAGE_BYTES) -> int:
         with stop_signals(stopped.set), _logged_life(server, "stdio"):
             async with server.running():
                 await stdio.serve(connector(server), source, sink, stopped, limit=limit)
-        if not await _all_ended() or server.threads.is_running:
+        if not await _all_ended() or server.is_in_threads:
             _leave(0)
 
     asyncio.run(main())
@@ -267,7 +267,7 @@ def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable
         pair.end_streams()
         sockets.end()
 
-    return Site(app, started, endpoint.sessions.sweep, end_streams, cut_off)
+    return Site(app, started, endpoint.sweep, end_streams, cut_off)
 
 
 def _limits(settings: ServeSettings) -> tuple[str, ...] | None:

@@ -37,6 +37,7 @@ from hubbub.server.tools import Tool
 from hubbub.server.views import EVERYTHING, View
 
 F = TypeVar("F", bound=Callable[..., Any])
+_NO_HEADERS: Mapping[str, tuple[str, ...]] = {}
 HealthCheck = Callable[[], Awaitable[str | None]]
 Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
 
@@ -82,6 +83,8 @@ class Server:
         self.cache = cache if cache is not None else CacheHint()
         self.state: Any = None
         """What the lifespan yielded, while the server runs."""
+        self.views: Mapping[str, Server] = {}
+        """Servers at the same address that show less, by the name of what they show."""
         self.health_checks: list[HealthCheck] = []
         """Each says what is wrong with something the server depends on, or None."""
         self.peer: Peer = self
@@ -172,6 +175,11 @@ class Server:
             raise call.params
         return method(self, call)
 
+    def tool_headers(self, name: str) -> Mapping[str, tuple[str, ...]]:
+        """Which arguments of a tool HTTP clients mirror in headers."""
+        tool = self.tools.find(name)
+        return _NO_HEADERS if tool is None else tool.headers
+
     async def notify(self, note: Note) -> None:
         """Client notifications that concern the whole server: none does today."""
 
@@ -185,6 +193,11 @@ class Server:
         """What keeps the server from being ready."""
         found = [await check() for check in self.health_checks]
         return [problem for problem in found if problem is not None]
+
+    @property
+    def is_in_threads(self) -> bool:
+        """Whether functions that cannot be stopped still run."""
+        return self.threads.is_running
 
     def _publish_tool_change(self, change: ToolChange) -> None:
         params = {"type": change.type, "toolName": change.tool_name, "timestamp": change.timestamp}
