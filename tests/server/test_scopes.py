@@ -100,9 +100,9 @@ async def test_what_fails_to_hear_of_an_end_stops_nobody_else() -> None:
 async def test_the_stateless_era_has_no_scope_without_a_principal() -> None:
     async with conversing(scoped_server(), MODERN) as client:
         assert (await client.call("whoami"))["content"][0]["text"] == "None"
-    assert modern_caller(NO_META, NEWEST_MODERN, ANONYMOUS).scope is None
-    assert modern_caller(NO_META, NEWEST_MODERN, Principal("ada")).scope == "principal:ada"
-    assert modern_caller(NO_META, NEWEST_MODERN, Principal("bob")).scope == "principal:bob"
+    assert modern_caller(NO_META, NEWEST_MODERN, ANONYMOUS).state_scope is None
+    assert modern_caller(NO_META, NEWEST_MODERN, Principal("ada")).state_scope == "principal:ada"
+    assert modern_caller(NO_META, NEWEST_MODERN, Principal("bob")).state_scope == "principal:bob"
 
 
 async def test_a_change_of_one_scope_is_told_to_nobody_else() -> None:

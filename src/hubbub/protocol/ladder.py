@@ -17,7 +17,7 @@ from hubbub.errors import (
     SessionRequired,
     UnsupportedVersion,
 )
-from hubbub.protocol.model import ANONYMOUS, LOG_LEVELS, NO_META, Caller, Meta, Principal
+from hubbub.protocol.model import LOG_LEVELS, NO_META, Caller, Meta, Principal
 from hubbub.protocol.revisions import LEGACY, MODERN, PLAIN, Revision, is_modern_version
 
 
@@ -92,6 +92,4 @@ def modern_caller(meta: Meta, revision: Revision, principal: Principal) -> Calle
         capabilities=meta.capabilities if meta.capabilities is not UNSET else {},
         info=meta.info if meta.info is not UNSET else None,
         log_level=meta.log_level if meta.log_level is not UNSET else None,
-        # No request of this era follows from another, unless it is proven that the same somebody sent both.
-        scope=None if principal is ANONYMOUS else f"principal:{principal.name}",
     )

@@ -7,6 +7,7 @@ once and hears the newest, because a change is a hint to look again, not a recor
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 import msgspec
@@ -23,12 +24,20 @@ RESOURCES_CHANGED = "notifications/resources/list_changed"
 RESOURCE_UPDATED = "notifications/resources/updated"
 
 
+EVERY_SCOPE = "*"
+"""The scope of a listener that hears everything and passes it on."""
+
+
 class Listener(Protocol):
     """Someone who may want to hear of a change."""
 
     @property
     def scope(self) -> str | None:
         """Where their state lives: some changes concern nobody else."""
+
+    @property
+    def watching(self) -> Collection[str]:
+        """The resources that it is told of."""
 
     def hear(self, note: Note) -> None:
         """Take the change or ignore it; never wait and never fail."""
@@ -39,6 +48,8 @@ class Audience:
 
     def __init__(self) -> None:
         self._listeners: dict[Listener, None] = {}
+        self.left: Callable[[], None] | None = None
+        """Called when somebody listens no more."""
 
     def end_listens(self, back: Peer | None = None) -> None:
         """Answer open listens, all of them or those of one connection."""
@@ -56,12 +67,19 @@ class Audience:
 
     def remove(self, listener: Listener) -> None:
         """Stop telling this listener."""
-        self._listeners.pop(listener, None)
+        if listener in self._listeners:
+            del self._listeners[listener]
+            if self.left is not None:
+                self.left()
 
-    def publish(self, note: Note, *, scope: str | None = None) -> None:
-        """Tell everyone, or only those of one scope."""
+    def watched(self) -> set[str]:
+        """Every resource that somebody is told of."""
+        return {uri for listener in self._listeners for uri in listener.watching}
+
+    def publish(self, note: Note) -> None:
+        """Tell everyone whom it concerns."""
         for listener in list(self._listeners):
-            if scope is None or listener.scope == scope:
+            if note.scope is None or listener.scope in (note.scope, EVERY_SCOPE):
                 listener.hear(note)
 
     def __len__(self) -> int:
@@ -95,7 +113,12 @@ class Listen:
     @property
     def scope(self) -> str | None:
         """Where the listening caller's state lives."""
-        return self._call.caller.scope
+        return self._call.caller.state_scope
+
+    @property
+    def watching(self) -> Collection[str]:
+        """The resources that it is told of."""
+        return self._uris
 
     @property
     def tag(self) -> dict[str, Any]:

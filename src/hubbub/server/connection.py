@@ -198,7 +198,7 @@ class Connection:
     @property
     def scope(self) -> str | None:
         """Where the client's state lives."""
-        return self._caller.scope
+        return self._caller.state_scope
 
     async def request(self, call: Call) -> Reply:
         """Ask the client something."""
@@ -211,6 +211,11 @@ class Connection:
     async def _send_and_drain(self, message: bytes) -> None:
         self._send(message)
         await self._drained()
+
+    @property
+    def watching(self) -> set[str]:
+        """The resources that this session is told of."""
+        return self._caller.watching
 
     def hear(self, note: Note) -> None:
         """Pass a change on, if this session is of the kind that is told unasked."""
@@ -241,7 +246,7 @@ class Connection:
             task.cancel()
         if running:
             await asyncio.wait(running, timeout=bounds.STOP_S)
-        self._server.end_scope(self._caller.scope)
+        self._server.end_scope(self._caller.state_scope)
 
 
 def open_session(params: InitializeParams, principal: Principal, scope: str | None) -> Caller:

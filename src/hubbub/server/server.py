@@ -12,7 +12,7 @@ knows nothing of bytes or transports; `hubbub.app` puts it on one.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar, overload
 
@@ -40,6 +40,7 @@ from hubbub.server.views import EVERYTHING, View
 logger = logging.getLogger("hubbub.server")
 
 F = TypeVar("F", bound=Callable[..., Any])
+_NO_HEADERS: Mapping[str, tuple[str, ...]] = {}
 HealthCheck = Callable[[], Awaitable[str | None]]
 Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
 
@@ -85,6 +86,8 @@ class Server:
         self.cache = cache if cache is not None else CacheHint()
         self.state: Any = None
         """What the lifespan yielded, while the server runs."""
+        self.views: Mapping[str, Server] = {}
+        """Servers at the same address that show less, by the name of what they show."""
         self.health_checks: list[HealthCheck] = []
         """Each says what is wrong with something the server depends on, or None."""
         self.peer: Peer = self
@@ -167,14 +170,19 @@ class Server:
 
     # -- answering -----------------------------------------------------------
 
-    async def request(self, call: Call) -> Reply:
+    def request(self, call: Call) -> Coroutine[Any, Any, Reply]:
         """Answer one call in its caller's revision."""
         method = METHODS[call.caller.revision.era].get(call.method)
         if method is None:
-            return await call_by_name(self, call)
+            return call_by_name(self, call)
         if isinstance(call.params, InvalidParams):
             raise call.params
-        return await method(self, call)
+        return method(self, call)
+
+    def tool_headers(self, name: str) -> Mapping[str, tuple[str, ...]]:
+        """Which arguments of a tool HTTP clients mirror in headers."""
+        tool = self.tools.find(name)
+        return _NO_HEADERS if tool is None else tool.headers
 
     async def notify(self, note: Note) -> None:
         """Client notifications that concern the whole server: none does today."""
@@ -183,7 +191,7 @@ class Server:
 
     def resource_updated(self, uri: str, *, scope: str | None = None) -> None:
         """Tell whoever watches this resource that it changed; with a `Context.scope`, only who has that scope."""
-        self.audience.publish(Note(RESOURCE_UPDATED, UpdatedParams(uri)), scope=scope)
+        self.audience.publish(Note(RESOURCE_UPDATED, UpdatedParams(uri), scope))
 
     def on_scope_end(self, listener: Callable[[str], object]) -> None:
         """Call `listener` with each `Context.scope` whose session has ended: what was kept for it can go."""
@@ -203,6 +211,11 @@ class Server:
         """What keeps the server from being ready."""
         found = [await check() for check in self.health_checks]
         return [problem for problem in found if problem is not None]
+
+    @property
+    def is_in_threads(self) -> bool:
+        """Whether functions that cannot be stopped still run."""
+        return self.threads.is_running
 
     def _publish_tool_change(self, change: ToolChange) -> None:
         params = {"type": change.type, "toolName": change.tool_name, "timestamp": change.timestamp}

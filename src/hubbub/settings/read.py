@@ -10,7 +10,7 @@ from hubbub.errors import SettingsError
 from hubbub.settings.fields import Setting, settings_of
 from hubbub.settings.nearest import nearest
 from hubbub.settings.secret import Secret
-from hubbub.settings.sources import PACKS, PREFIX, SERVERS, Given, Sources, variables_of
+from hubbub.settings.sources import HUB, PACKS, PREFIX, SERVERS, VIEWS, Given, Sources, variables_of
 
 S = TypeVar("S", bound=msgspec.Struct)
 _RULE = re.compile(r"^Expected `\w+` ")
@@ -31,6 +31,13 @@ def read_settings(kind: type[S], sources: Sources, section: Sequence[str] = ()) 
         if setting.is_section:
             values[setting.name] = read_settings(setting.kind, sources, (*section, setting.key))
             continue
+        if setting.named_sections is not None:
+            place = (*section, setting.key)
+            names = sources.file.table(place) if sources.file is not None else {}
+            values[setting.name] = {
+                name: read_settings(setting.named_sections, sources, (*place, name)) for name in names
+            }
+            continue
         given = sources.find(section, setting)
         if given is not None:
             values[setting.name] = _convert(given, setting)
@@ -43,7 +50,13 @@ def read_settings(kind: type[S], sources: Sources, section: Sequence[str] = ()) 
         name, _, problem = str(error).partition(" ")
         if name in origins:
             raise SettingsError(f"{origins[name]} {problem}") from None
-        raise SettingsError(f"settings {'.'.join(section) or 'of serve'}: {error}") from error
+        raise SettingsError(f"{_place(sources, section)}: {error}") from error
+
+
+def _place(sources: Sources, section: tuple[str, ...]) -> str:
+    if section and sources.file is not None and sources.file.table(section):
+        return sources.file.place(section)
+    return f"settings {'.'.join(section) or 'of serve'}"
 
 
 def known_variables(kind: type[msgspec.Struct], section: Sequence[str] = ()) -> set[str]:
@@ -53,6 +66,8 @@ def known_variables(kind: type[msgspec.Struct], section: Sequence[str] = ()) -> 
         if setting.is_section:
             names |= known_variables(setting.kind, (*section, setting.key))
             continue
+        if setting.named_sections is not None:
+            continue  # only a file can name them
         variables = variables_of(section, setting)
         names.update(variables)
         if setting.is_secret:
@@ -76,7 +91,7 @@ def _refuse_unknown_keys(kind: type[msgspec.Struct], sources: Sources, section: 
         return
     known = {setting.key for setting in settings_of(kind) if setting.extra.get("in_file", True)}
     if not section:
-        known |= {PACKS, SERVERS}
+        known |= {PACKS, SERVERS, HUB, VIEWS}
     for key in sources.file.table(section):
         if key not in known:
             raise SettingsError(f"{sources.file.place((*section, key))} is not a setting{nearest(key, known)}")

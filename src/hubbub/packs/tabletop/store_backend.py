@@ -187,6 +187,6 @@ class StoreBackend(LocalRolls):
 
 def usual_path() -> Path:
     """The file of the data folder."""
-    from hubbub.store.folders import data_folder
+    from hubbub.settings.folders import data_folder
 
     return data_folder() / "tabletop.db"

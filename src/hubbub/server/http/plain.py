@@ -7,7 +7,7 @@ import asyncio
 from hubbub.ports import HttpExchange
 from hubbub.protocol.http_headers import HeaderList
 from hubbub.protocol.jsonrpc import encode_notification
-from hubbub.protocol.model import ANONYMOUS, Caller, Note, Principal
+from hubbub.protocol.model import Caller, Note, Principal
 from hubbub.protocol.revisions import PLAIN
 from hubbub.server.answer import answer
 from hubbub.server.audience import RESOURCE_UPDATED
@@ -32,9 +32,7 @@ class Plain:
         if value is None or not self._cookies.knows(value):
             value = self._cookies.issue()
             headers = (set_cookie(value, exchange.scheme),)
-        # A cookie that somebody else got hold of must not open what its owner left behind.
-        scope = value if principal is ANONYMOUS else f"{value}:{principal.name}"
-        return Caller(revision=PLAIN, principal=principal, scope=scope), headers
+        return Caller(revision=PLAIN, principal=principal, scope=value), headers
 
     async def call(self, incoming: Incoming) -> None:
         """Answer one call; a caller that leaves cancels it."""
@@ -73,6 +71,7 @@ class _PlainListener:
     """Puts every change of a list on a stream; plain callers subscribe to no resources."""
 
     scope = None
+    watching: tuple[str, ...] = ()
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream

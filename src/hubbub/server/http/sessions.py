@@ -81,7 +81,12 @@ class Session:
     @property
     def scope(self) -> str | None:
         """Where the client's state lives."""
-        return self.caller.scope
+        return self.caller.state_scope
+
+    @property
+    def watching(self) -> set[str]:
+        """The resources that it is told of."""
+        return self.caller.watching
 
     @property
     def is_in_use(self) -> bool:
@@ -127,7 +132,7 @@ class Sessions:
         idle_s: float = bounds.SESSION_IDLE_S,
         clock: Callable[[], float] = time.monotonic,
         store: EventStore | None = None,
-        ended: Callable[[str], None] = lambda scope: None,
+        ended: Callable[[str | None], None] = lambda scope: None,
     ) -> None:
         self._ended = ended
         self._audience = audience
@@ -171,7 +176,7 @@ class Sessions:
         self._sessions.pop(session.id, None)
         self._audience.remove(session)
         session.close()
-        self._ended(session.id)
+        self._ended(session.scope)
 
     def end_streams(self) -> None:
         """Let every session's own streams end, so that the process can."""

@@ -1,0 +1,78 @@
+"""A hub from the settings: its upstreams made, those of this process loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from msgspec.structs import replace
+
+from hubbub.assembly.installing import Installed, install_pack, use_profile
+from hubbub.assembly.reloading import in_step, loaded_from
+from hubbub.assembly.targets import load_target
+from hubbub.errors import SettingsError
+from hubbub.hub.config import UpstreamConfig
+from hubbub.hub.hub import Hub
+from hubbub.hub.large import Results
+from hubbub.hub.local import LocalUpstream
+from hubbub.hub.making import make_upstream
+from hubbub.hub.upstream import Upstream
+from hubbub.ports import Sealer
+from hubbub.server.server import Server
+from hubbub.settings import nearest
+from hubbub.settings.hub import HubSettings
+from hubbub.settings.serve import ServeSettings
+from hubbub.settings.sources import Sources
+
+
+def assemble_hub(settings: ServeSettings, sources: Sources, told: Callable[[str], None]) -> Server:
+    """The hub that the settings describe, as the server that its clients see; it follows its files while it runs.
+
+    Raises: as `assemble`.
+    """
+    loaded = loaded_from(settings, sources)
+    results = Results(lambda: hub.config.hub)
+    hub = Hub(loaded.config, make_upstream=load_upstream, wrap=results.around, dress=results.offer)
+    hub.companions += [results.running, partial(in_step, hub, loaded, sources, told)]
+    _check_profile(settings.tool_profile, hub)
+    return hub.fronts[settings.view or ""]
+
+
+def load_upstream(config: UpstreamConfig, settings: HubSettings, sealer: Sealer) -> Upstream:
+    """The upstream of a config; a pack or a program is loaded into this process.
+
+    Raises:
+        SettingsError: there is no such pack or program.
+        PackUnavailable: the pack cannot run.
+        TargetFailed: the program raised while it was loaded.
+    """
+    if config.pack is not None or config.target is not None:
+        config = replace(config, server=_load(config))
+    return make_upstream(config, settings, sealer)
+
+
+def _load(config: UpstreamConfig) -> Server:
+    if config.target is not None:
+        server = load_target(config.target)
+        part = Installed("target", tuple(server.tools.names()), dict(server.profiles))
+    else:
+        assert config.pack is not None
+        from hubbub.assembly.entries import choose_packs, find_packs
+
+        (pack,) = choose_packs((config.pack,), find_packs())
+        server = Server(pack.name)
+        part = install_pack(server, pack, config.pack_settings)
+        server.profiles.update(part.profiles)
+    if config.profile is not None and config.profile in part.profiles:
+        use_profile(server, config.profile, [part])
+    return server
+
+
+def _check_profile(profile: str | None, hub: Hub) -> None:
+    """Refuse a profile that none of those in this process has."""
+    if profile is None:
+        return
+    here = [upstream for upstream in hub.upstreams.values() if isinstance(upstream, LocalUpstream)]
+    known = {name for upstream in here for name in upstream.server.profiles}
+    if profile not in known:
+        raise SettingsError(f"--tool-profile: there is no profile {profile!r}{nearest(profile, known)}")
