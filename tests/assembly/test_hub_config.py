@@ -104,8 +104,29 @@ def test_a_variable_of_the_hub_that_nobody_knows_is_refused() -> None:
         ("[servers.a]\ncommand = 'x'\nenabled = false", {}, False),
         ("[views.v]\n", {}, True),
         ("", {"mcp_json": "x"}, True),
-        ("", {"mcp_json": "x", "alone": True}, True),
     ],
 )
 def test_a_hub_is_served_only_where_something_needs_one(text: str, settings: dict[str, object], needed: bool) -> None:
     assert needs_hub(ServeSettings(**settings), sources(text)) is needed  # type: ignore[arg-type]
+
+
+def test_a_hub_that_a_hub_starts_is_refused_unless_it_is_meant() -> None:
+    with pytest.raises(SettingsError, match="HUBBUB_ALONE"):
+        config("", mcp_json="mcp.json", alone=True)
+
+
+@pytest.mark.parametrize(
+    ("url", "settings", "is_left_out"),
+    [
+        ("http://127.0.0.1:3000/mcp", {}, True),
+        ("http://localhost:3000/mcp/view", {}, True),
+        ("http://localhost:3000/mcp", {"host": "0.0.0.0", "insecure": True}, True),
+        ("http://localhost:3001/mcp", {}, False),
+        ("http://localhost:3000/mcp", {"port": 3001}, False),
+        ("http://example.com:3000/mcp", {}, False),
+        ("http://localhost:3000/mcp", {"transport": "stdio"}, False),
+    ],
+)
+def test_the_hub_is_not_one_of_its_own_servers(url: str, settings: dict[str, object], is_left_out: bool) -> None:
+    found = config(f'[servers.me]\nurl = "{url}"\n[servers.other]\ncommand = "x"', **settings)
+    assert [upstream.id for upstream in found.upstreams] == (["other"] if is_left_out else ["me", "other"])
