@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -26,6 +26,7 @@ from hubbub.client.config import ServerConfig, positive_seconds
 from hubbub.client.handlers import Elicit, Handlers, Roots, Sample
 from hubbub.client.listing import all_pages
 from hubbub.client.passing import Passing
+from hubbub.client.requests import Progress, Request
 from hubbub.client.results import (
     CompletionResult,
     PromptResult,
@@ -39,11 +40,11 @@ from hubbub.client.results import (
     ToolsPage,
     decode_result,
 )
-from hubbub.client.rpc import NO_HEADERS, JsonRpcClient, Progress, Request
+from hubbub.client.rpc import JsonRpcClient
 from hubbub.client.session import Session
-from hubbub.client.tool_headers import ToolHeaders
+from hubbub.client.tool_headers import Send, ToolHeaders
 from hubbub.client.watching import ACKNOWLEDGED, Change, Listening, read_change, subscription_id
-from hubbub.errors import ConnectionClosed, HubbubError, InvalidParams, RemoteError
+from hubbub.errors import ConnectionClosed, HubbubError, InvalidParams
 from hubbub.ports import Link, Peer
 from hubbub.protocol.model import Call, Note, RawReply, Reply
 from hubbub.protocol.params import ListenFilter
@@ -53,12 +54,6 @@ from hubbub.protocol.wire import MessageParams, PromptEntry, ResourceEntry, Temp
 logger = logging.getLogger("hubbub.client")
 
 R = TypeVar("R", bound=Received)
-_HEADER_MISMATCH = -32020
-_STALE = {
-    "tools": ("tools/list",),
-    "prompts": ("prompts/list",),
-    "resources": ("resources/list", "resources/templates/list"),
-}
 
 
 class Client:
@@ -239,28 +234,22 @@ class Client:
         return decode_result(raw, ToolResult)
 
     async def _call(self, params: dict[str, Any], **options: Any) -> Raw:
-        async def send(headers: Mapping[str, str]) -> Raw:
-            return await self._ask("tools/call", params, headers=headers, **options)
-
         if not self.sends_tool_headers:
-            return await send(NO_HEADERS)
-        return await self._with_tool_headers(params["name"], params.get("arguments"), send)
+            return await self._ask("tools/call", params, **options)
+        return await self._with_tool_headers(
+            params["name"],
+            params.get("arguments"),
+            lambda headers: self._ask("tools/call", params, headers=headers, **options),
+        )
 
-    async def _with_tool_headers(
-        self, name: str, arguments: Any, send: Callable[[Mapping[str, str]], Awaitable[Raw]]
-    ) -> Raw:
-        """Call a tool with the headers that it wants, as far as we know; if that was refused, as we know then."""
+    async def _with_tool_headers(self, name: str, arguments: Any, send: Send) -> Raw:
+        """Call a tool with the headers that it wants."""
         base = self._session.headers_of_call(name)
-        params = {"name": name, "arguments": arguments}
-        try:
-            return await send(base | self._tool_headers.of(params))
-        except RemoteError as error:
-            if error.code != _HEADER_MISMATCH:
-                raise
-            # Refused before anything was done: what we know of the tool is missing or out of date.
-            self._cache.drop("tools/list")
-            await self.tools()
-            return await send(base | self._tool_headers.of(params))
+        return await self._tool_headers.send(base, {"name": name, "arguments": arguments}, send, self._learn_anew)
+
+    async def _learn_anew(self) -> None:
+        self._cache.drop("tools/list")
+        await self.tools()
 
     # -- resources -----------------------------------------------------------------------
 
@@ -467,7 +456,7 @@ class Client:
             return None
         change = read_change(method, params)
         if change is not None:
-            self._invalidate(change)
+            self._cache.outdate(change)
             return self._on_change(change) if self._on_change is not None else None
         if request is not None and request.back is not None:
             return request.back.notify(Note(method, params))
@@ -478,12 +467,6 @@ class Client:
         if self._on_notification is not None:
             return self._on_notification(method, msgspec.json.decode(params))
         return None
-
-    def _invalidate(self, change: Change) -> None:
-        if change.kind == "resource":
-            self._cache.drop("resources/read", key=change.uri)
-        else:
-            self._cache.drop(*_STALE[change.kind])
 
     def _restore(self) -> None:
         """A new session knows nothing of what the old one was told."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw
 
+from hubbub.client.requests import NO_HEADERS, Request
 from hubbub.client.rounds import is_complete
-from hubbub.client.rpc import NO_HEADERS, Request
 from hubbub.errors import InvalidParams
 from hubbub.ports import Peer
 from hubbub.protocol.jsonrpc import NULL

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -19,7 +19,8 @@ from msgspec import UNSET, Raw
 
 from hubbub import bounds
 from hubbub.client.config import positive_seconds
-from hubbub.client.deadlines import Deadline, Deadlines
+from hubbub.client.deadlines import Deadlines
+from hubbub.client.requests import NO_HEADERS, Progress, Request, start_clocks, stop_clocks
 from hubbub.errors import (
     ConnectionClosed,
     DeadlineExceeded,
@@ -46,56 +47,12 @@ from hubbub.protocol.wire import ProgressParams
 
 logger = logging.getLogger("hubbub.client")
 
-NO_HEADERS: Mapping[str, str] = {}
 _NEVER_WITHDRAWN = ("initialize", "server/discover")
 _decode_error = msgspec.json.Decoder(ErrorObject).decode
 _decode_progress = msgspec.json.Decoder(ProgressParams).decode
 
-Progress = Callable[[ProgressParams], Any]
 Answer = Callable[[str, Raw, "Request | None"], Awaitable[Any]]
 Notified = Callable[[str, Raw, "Request | None"], Any]
-
-
-class Request:
-    """One request on its way; a `ports.Outgoing`."""
-
-    __slots__ = (
-        "answer",
-        "back",
-        "body",
-        "clock",
-        "headers",
-        "id",
-        "is_stateless",
-        "left_s",
-        "method",
-        "progress",
-        "stops",
-        "token",
-    )
-
-    def __init__(self, identifier: int, method: str, body: bytes, answer: asyncio.Future[Raw]) -> None:
-        self.id = identifier
-        self.method = method
-        self.body = body
-        self.answer = answer
-        self.headers = NO_HEADERS
-        self.is_stateless = False
-        self.progress: Progress | None = None
-        self.back: Peer | None = None
-        """Who asked us, if we only pass it on; questions about it go there."""
-        self.token: Raw | None = None
-        """Their progress token."""
-        self.clock: asyncio.Timeout | Deadline | None = None
-        self.stops = 0
-        """Questions of the server for which the clock stands still."""
-        self.left_s: float | None = None
-        """What was left on the clock when the first of them came."""
-
-    @property
-    def is_answered(self) -> bool:
-        """Whether nobody waits any more."""
-        return self.answer.done()
 
 
 class JsonRpcClient:
@@ -376,7 +333,7 @@ class JsonRpcClient:
         assert envelope.id is not UNSET
         assert envelope.method is not UNSET
         params = Raw(b"{}") if envelope.params is UNSET else envelope.params
-        stopped = [] if envelope.method == "ping" else _stop_clocks([request] if request else self._pending.values())
+        stopped = [] if envelope.method == "ping" else stop_clocks([request] if request else self._pending.values())
         try:
             if envelope.method == "ping":
                 message = encode_result(envelope.id, {})
@@ -390,7 +347,7 @@ class JsonRpcClient:
             logger.exception("a handler failed to answer %s", envelope.method)
             message = encode_error(envelope.id, ErrorObject(INTERNAL_ERROR, "The client failed to answer"))
         finally:
-            _start_clocks(stopped)
+            start_clocks(stopped)
         try:
             await self._post(message)
         except HubbubError as error:
@@ -470,33 +427,6 @@ class JsonRpcClient:
 
 def _seconds_or_none(seconds: float) -> float | None:
     return None if seconds == math.inf else seconds
-
-
-def _stop_clocks(requests: Iterable[Request]) -> list[Request]:
-    """While a person or a model answers a server's question, the server need not answer ours."""
-    now = asyncio.get_running_loop().time()
-    stopped = []
-    for request in requests:
-        clock = request.clock
-        if clock is None or request.is_answered or clock.expired():
-            continue
-        if not request.stops and (until := clock.when()) is not None:
-            request.left_s = until - now
-            clock.reschedule(None)
-        request.stops += 1
-        stopped.append(request)
-    return stopped
-
-
-def _start_clocks(stopped: list[Request]) -> None:
-    """The last of the questions that stopped a clock starts it again."""
-    now = asyncio.get_running_loop().time()
-    for request in stopped:
-        request.stops -= 1
-        clock, left_s = request.clock, request.left_s
-        if request.stops or clock is None or left_s is None or request.is_answered or clock.expired():
-            continue
-        clock.reschedule(now + left_s)
 
 
 def remote_error(raw: Raw | bytes, hide: Callable[[Any], Any]) -> RemoteError:

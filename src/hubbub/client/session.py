@@ -18,8 +18,9 @@ from msgspec import UNSET, Raw
 from hubbub import __version__
 from hubbub.client import era
 from hubbub.client.config import DEFAULT_PROTOCOL_VERSION, SUPPORTED_PROTOCOL_VERSIONS, ServerConfig
+from hubbub.client.requests import NO_HEADERS, Progress, Request
 from hubbub.client.results import ServerInfo
-from hubbub.client.rpc import NO_HEADERS, JsonRpcClient, Progress, Request
+from hubbub.client.rpc import JsonRpcClient
 from hubbub.errors import HubbubError, ProtocolVersionNotSupported, SessionLost, TransportError
 from hubbub.ports import Peer
 from hubbub.protocol.headers import encode_value

@@ -50,13 +50,15 @@ class Passage:
         """What the caller is still to be told before its answer."""
 
     async def request(self, call: Call) -> Reply:
-        """Ask the caller; the upstream waits meanwhile.
+        """Ask the caller, who has heard all that was said before; the upstream waits meanwhile.
 
         Raises:
             MethodNotFound: the caller did not say that it can be asked that.
         """
         if not self.call.caller.can(_NEEDED.get(call.method, "")):
             raise MethodNotFound(call.method)
+        if self.untold:
+            await self.settled()
         self._slots.lend()
         try:
             return await self.call.back.request(call)
