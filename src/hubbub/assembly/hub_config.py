@@ -60,8 +60,8 @@ def hub_config(settings: ServeSettings, sources: Sources) -> HubConfig:
     """
     if settings.alone and settings.mcp_json is not None:
         raise SettingsError(
-            "--mcp-json does not go with --alone, which a hub sets for what it starts (HUBBUB_ALONE=true), lest it start "
-            'itself without end; for a hub behind a hub, set HUBBUB_ALONE = "false" in that server\'s env'
+            "--mcp-json does not go with --alone, which a hub sets for what it starts (HUBBUB_ALONE=true) so as not to "
+            "start itself without end; for a hub behind a hub, set HUBBUB_ALONE to false in that server's env"
         )
     packs = _Packs(sources)
     written = [] if settings.alone else list(_of_file(sources, packs))
