@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, TypeAlias
@@ -22,6 +23,7 @@ from hubbub.hub.entries import Health
 from hubbub.hub.front import Front
 from hubbub.hub.making import make_upstream
 from hubbub.hub.names import SEPARATOR, Rule, prefix_of
+from hubbub.hub.own import is_status_of
 from hubbub.hub.reload import ReloadState
 from hubbub.hub.subscriptions import Subscriptions, Watched
 from hubbub.hub.succession import Succession
@@ -51,6 +53,8 @@ class Hub:
     ) -> None:
         """`wrap` puts something around each upstream's calls, `dress` adds to what each front has of its own."""
         self.config = config
+        self.id = secrets.token_hex(8)
+        """By which the hub knows itself, should it be among its own servers."""
         self.sealer = _HubSealer()
         self.upstreams: dict[str, Upstream] = {}
         """In the order of the config."""
@@ -94,12 +98,22 @@ class Hub:
     def catalog(self) -> Catalog:
         """What all upstreams have, as of now."""
         if self._catalog is None:
-            snapshots = {id: upstream.snapshot for id, upstream in self.upstreams.items()}
+            snapshots = {id: upstream.snapshot for id, upstream in self.upstreams.items() if not self._is(upstream)}
             self._catalog = build(self.config, snapshots)
             self._tell_collisions(self._catalog)
             for front in self.fronts.values():
                 front.outdated()
         return self._catalog
+
+    def _is(self, upstream: Upstream) -> bool:
+        """Whether an upstream is this very hub, whose lists would grow with every look at them."""
+        if not any(is_status_of(entry, self.id) for entry in upstream.snapshot.tools):
+            return False
+        if upstream.id not in self._told:
+            self._told.add(upstream.id)
+            self.problems.append(f"{upstream.id}: is this hub itself, and not shown")
+            logger.warning("server_left_out", extra={"server": upstream.id, "reason": "it is this hub itself"})
+        return True
 
     def health(self, server: str) -> Health:
         """How the upstream of an entry is doing."""
@@ -187,8 +201,8 @@ class Hub:
         for collision in catalog.collisions:
             if collision.name not in self._told:
                 self._told.add(collision.name)
-                fields: dict[str, Any] = {"servers": list(collision.servers), "listed": list(collision.listed)}
-                logger.warning("several servers have %r", collision.name, extra=fields)
+                servers, listed = ", ".join(collision.servers), ", ".join(filter(None, collision.listed))
+                logger.warning("several_have_it", extra={"item": collision.name, "servers": servers, "listed": listed})
 
     # -- changing --------------------------------------------------------------------
 
