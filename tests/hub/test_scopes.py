@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from tests.hub.assembled import hub_of
 from tests.http.eras import Session, open_session
 from tests.http.in_process import running
 from tests.http.wire import call, request
+from tests.hub.assembled import hub_of
 
 from hubbub import Context, Server
 
