@@ -112,8 +112,10 @@ class HttpExchange(Protocol):
             ConnectionClosed: the sender has left, or was too slow.
         """
 
-    async def reply(self, status: int, body: bytes = b"", headers: HeaderList = ()) -> None:
-        """Answer in one piece."""
+    async def reply(
+        self, status: int, body: bytes = b"", headers: HeaderList = (), *, kind: bytes = b"application/json"
+    ) -> None:
+        """Answer in one piece, of the given media type."""
 
     async def start_stream(self, headers: HeaderList = ()) -> None:
         """Start answering with server-sent events."""

@@ -78,6 +78,7 @@ _ID_VALUE = re.compile(rb'\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)\s*[,}]', re.DOTALL
 _SMALLEST_MEMBER = len(b',"id":1')
 """Less than this between the members is space; more may be a member once more."""
 _ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_SHORT_BYTES = 1024
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 """One level down for what opens, one up for what closes, as signed bytes."""
 
@@ -141,17 +142,23 @@ def _refuse_unless_json(data: bytes) -> None:
 
 def _check_nesting(data: bytes) -> None:
     """Few brackets prove shallow nesting; only messages with many are measured."""
-    if len(data) <= 2 * bounds.NESTING_DEPTH:
-        return  # a level takes two bytes at least
+    if _has_many_brackets(data):
+        _measure_nesting(data)
+
+
+def _has_many_brackets(data: bytes) -> bool:
+    """Counting is quicker in a short message; a long one is mostly text, over which `find` leaps."""
+    if len(data) <= _SHORT_BYTES:
+        return data.count(b"[") + data.count(b"{") > bounds.NESTING_DEPTH
     seen = 0
     for bracket in (b"[", b"{"):
         position = data.find(bracket)
         while position >= 0:
             seen += 1
             if seen > bounds.NESTING_DEPTH:
-                _measure_nesting(data)
-                return
+                return True
             position = data.find(bracket, position + 1)
+    return False
 
 
 def _measure_nesting(data: bytes) -> None:

@@ -24,7 +24,6 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Endpoint = Callable[[HttpExchange], Awaitable[None]]
 
-_JSON = (b"content-type", b"application/json")
 _STREAM = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -101,14 +100,15 @@ class Exchange:
             raise ConnectionClosed("The caller left before sending its request")
         return message.get("body", b""), message.get("more_body", False)
 
-    async def reply(self, status: int, body: bytes = b"", headers: HeaderList = ()) -> None:
-        """Answer in one piece; JSON unless the headers say otherwise."""
+    async def reply(
+        self, status: int, body: bytes = b"", headers: HeaderList = (), *, kind: bytes = b"application/json"
+    ) -> None:
+        """Answer in one piece, of the given media type."""
         self._done = self.has_answered = True
         self.status = status
-        length = (b"content-length", str(len(body)).encode())
-        fields = [length, *headers]
-        if body and not any(name == b"content-type" for name, _ in headers):
-            fields.append(_JSON)
+        fields = [(b"content-length", b"%d" % len(body)), *headers]
+        if body:
+            fields.append((b"content-type", kind))
         await self._send({"type": "http.response.start", "status": status, "headers": fields})
         await self._send({"type": "http.response.body", "body": body})
 
@@ -136,8 +136,9 @@ class Exchange:
         The watcher starts after the running task has first had to wait, so that calls
         that finish at once never pay for it.
         """
-        self._task = asyncio.current_task() if cancel else None
-        asyncio.get_running_loop().call_soon(self._start_watcher)
+        loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task(loop) if cancel else None
+        loop.call_soon(self._start_watcher)
 
     def unwatch(self) -> None:
         """Stop noticing."""
@@ -170,7 +171,7 @@ class Exchange:
 def application(endpoint: Endpoint, *, limit: int = bounds.MESSAGE_BYTES) -> App:
     """An ASGI application for HTTP requests only."""
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await endpoint(Exchange(scope, receive, send, limit))
+    def app(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        return endpoint(Exchange(scope, receive, send, limit))
 
     return app

@@ -23,6 +23,7 @@ from hubbub import bounds
 from hubbub.errors import SettingsError
 from hubbub.observe import log_refusal
 from hubbub.ports import CutOff
+from hubbub.transports.answer import Answer
 from hubbub.transports.http import App
 
 _SWEEP_TICKS: Final = 10  # uvicorn ticks ten times a second
@@ -146,7 +147,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._served = cycle
         if app is service_unavailable:
             log_refusal(cycle.scope["path"], 503, address_of(self))
-        super()._start_asgi_task(cycle, app)
+        answer: Any = Answer(app, cycle)
+        super()._start_asgi_task(cycle, answer)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP, unless the connection was given up already."""
@@ -252,6 +254,7 @@ def prepare(
     config = BoundedConfig(
         site,
         limits,
+        interface="asgi3",
         http=BoundedProtocol,
         ws=BoundedWebSocket,
         loop="none",

@@ -19,7 +19,7 @@ from hubbub.protocol.sse import encode_event
 from hubbub.server.http.sessions import Session
 from hubbub.server.http.streams import Stream
 
-EVENT_STREAM = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform"))
+_UNCHANGED = (b"cache-control", b"no-cache, no-transform")
 ResponseMode = Literal["auto", "json", "sse"]
 
 
@@ -62,7 +62,8 @@ class CallStream:
             await self._event(response)
             await self._end()
         elif self._mode == "sse" and status == 200:
-            await self._exchange.reply(200, self._whole_stream(response), (*self._headers, *EVENT_STREAM))
+            body, headers = self._whole_stream(response), (*self._headers, _UNCHANGED)
+            await self._exchange.reply(200, body, headers, kind=b"text/event-stream")
         else:
             await self._exchange.reply(status, response, self._headers)
 

@@ -220,7 +220,7 @@ class Endpoint:
     async def _figures(self, exchange: HttpExchange, principal: Principal) -> None:
         assert self._metrics is not None
         body = self._metrics.render()
-        await exchange.reply(200, body, [(b"content-type", CONTENT_TYPE.encode())])
+        await exchange.reply(200, body, kind=CONTENT_TYPE.encode())
 
     # -- sessions and the end ----------------------------------------------------
 
