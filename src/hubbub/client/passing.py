@@ -7,11 +7,13 @@ token is replaced by ours on the way out and put back on the way in.
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw
 
+from hubbub.client.session import Asking
 from hubbub.errors import InvalidParams
 from hubbub.ports import Peer
 from hubbub.protocol.jsonrpc import NULL
@@ -72,24 +74,29 @@ async def pass_on(client: Client, session: Session, call: Call, how: Passing) ->
     params = _params(call)
     if how.request_state is not None:
         params["requestState"] = how.request_state
-    token = call.meta.progress_token
-    options: dict[str, Any] = {
-        "back": how.back,
-        "timeout_s": how.timeout_s,
-        "speaker": how.speaker,
-        "plays": how.plays_rounds,
-    }
-    if token is not UNSET:
-
-        def progress(params: ProgressParams) -> Any:
-            return how.back.notify(Note("notifications/progress", params))
-
-        options |= {"progress": progress, "token": token}
+    asking = _asking(call, how)
     if call.method == "tools/call":
-        raw = await client._call(params, **options)
+        raw = await client._ask_tool(params, asking)
     else:
-        raw = await client._ask(call.method, params, repeatable=call.method in _REPEATABLE, **options)
+        raw = await client._ask(call.method, params, asking)
     return RawReply(body=raw, revision=session.revision)
+
+
+def _asking(call: Call, how: Passing) -> Asking:
+    token = None if call.meta.progress_token is UNSET else call.meta.progress_token
+    return Asking(
+        timeout_s=how.timeout_s,
+        progress=None if token is None else functools.partial(_tell_progress, how.back),
+        back=how.back,
+        token=token,
+        repeatable=call.method in _REPEATABLE,
+        speaker=how.speaker,
+        plays=how.plays_rounds,
+    )
+
+
+def _tell_progress(back: Peer, params: ProgressParams) -> Any:
+    return back.notify(Note("notifications/progress", params))
 
 
 def _params(call: Call) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from hubbub import bounds
+from hubbub.client.clock import Clock
 from hubbub.client.config import positive_seconds
 from hubbub.errors import (
     ConnectionClosed,
@@ -55,41 +56,25 @@ Answer = Callable[[str, Raw, "Request | None"], Awaitable[Any]]
 Notified = Callable[[str, Raw, "Request | None"], Any]
 
 
-class Request:
+class Request(msgspec.Struct, eq=False):
     """One request on its way; a `ports.Outgoing`."""
 
-    __slots__ = (
-        "answer",
-        "back",
-        "body",
-        "clock",
-        "headers",
-        "id",
-        "is_stateless",
-        "left_s",
-        "method",
-        "progress",
-        "stops",
-        "token",
-    )
-
-    def __init__(self, identifier: int, method: str, body: bytes, answer: asyncio.Future[Raw]) -> None:
-        self.id = identifier
-        self.method = method
-        self.body = body
-        self.answer = answer
-        self.headers = NO_HEADERS
-        self.is_stateless = False
-        self.progress: Progress | None = None
-        self.back: Peer | None = None
-        """Who asked us, if we only pass it on; questions about it go there."""
-        self.token: Raw | None = None
-        """Their progress token."""
-        self.clock: asyncio.Timeout | None = None
-        self.stops = 0
-        """Questions of the server for which the clock stands still."""
-        self.left_s: float | None = None
-        """What was left on the clock when the first of them came."""
+    id: int
+    method: str
+    body: bytes
+    answer: asyncio.Future[Raw]
+    headers: Mapping[str, str] = NO_HEADERS
+    is_stateless: bool = False
+    progress: Progress | None = None
+    back: Peer | None = None
+    """Who asked us, if we only pass it on; questions about it go there."""
+    token: Raw | None = None
+    """Their progress token."""
+    clock: Clock | None = None
+    stops: int = 0
+    """Questions of the server for which the clock stands still."""
+    left_s: float | None = None
+    """What was left on the clock when the first of them came."""
 
     @property
     def is_answered(self) -> bool:
@@ -119,6 +104,7 @@ class JsonRpcClient:
         self._notified = notified
         self._on_lost = lost
         self._on_line = on_line
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._pending: dict[bytes, Request] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._questions: dict[bytes, asyncio.Task[Any]] = {}
@@ -146,6 +132,7 @@ class JsonRpcClient:
         if self._is_closed:
             raise ConnectionClosed("The client is closed")
         if self._starting is None:
+            self._loop = asyncio.get_running_loop()
             self._starting = asyncio.ensure_future(self.link.start(self))
         starting = self._starting
         try:
@@ -188,34 +175,29 @@ class JsonRpcClient:
         identifier = self._last_id
         if prepare is not None:
             params = prepare(identifier)
-        answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
-        request = Request(identifier, method, encode_request(identifier, method, params), answer)
-        request.headers = headers
-        request.is_stateless = is_stateless
-        request.progress = progress
-        request.back = back
-        request.token = token
-        return await self._exchange(request, seconds)
-
-    async def _exchange(self, request: Request, seconds: float) -> Raw:
-        key = b"%d" % request.id
+        loop = self._loop
+        assert loop is not None
+        body = encode_request(identifier, method, params)
+        request = Request(identifier, method, body, loop.create_future(), headers, is_stateless, progress, back, token)
+        key = b"%d" % identifier
         self._pending[key] = request
+        clock = request.clock = Clock(loop, _seconds_or_none(seconds))
         try:
-            async with asyncio.timeout(_seconds_or_none(seconds)) as request.clock:
-                await self.link.exchange(request)
-                return await request.answer
-        except TimeoutError:
-            self._withdraw(request, "timeout")
-            raise DeadlineExceeded(f"The answer to {request.method}", seconds) from None
+            await self.link.exchange(request)
+            return await request.answer
         except asyncio.CancelledError:
-            self._withdraw(request, "cancelled")
-            raise
+            if not clock.has_struck():
+                self._withdraw(request, "cancelled")
+                raise
+            self._withdraw(request, "timeout")
+            raise DeadlineExceeded(f"The answer to {method}", seconds) from None
         except HubbubError:
             # An answer that has arrived counts for more than how its stream ended.
             if request.answer.done() and not request.answer.cancelled():
                 return request.answer.result()
             raise
         finally:
+            clock.stop()
             del self._pending[key]
             if not request.answer.done():
                 request.answer.cancel()
@@ -457,15 +439,14 @@ def _seconds_or_none(seconds: float) -> float | None:
 
 def _stop_clocks(requests: Iterable[Request]) -> list[Request]:
     """While a person or a model answers a server's question, the server need not answer ours."""
-    now = asyncio.get_running_loop().time()
     stopped = []
     for request in requests:
         clock = request.clock
-        if clock is None or request.is_answered or clock.expired():
+        if clock is None or request.is_answered:
             continue
-        if not request.stops and (until := clock.when()) is not None:
-            request.left_s = until - now
-            clock.reschedule(None)
+        if not request.stops:
+            request.left_s = clock.left_s
+            clock.stop()
         request.stops += 1
         stopped.append(request)
     return stopped
@@ -473,13 +454,11 @@ def _stop_clocks(requests: Iterable[Request]) -> list[Request]:
 
 def _start_clocks(stopped: list[Request]) -> None:
     """The last of the questions that stopped a clock starts it again."""
-    now = asyncio.get_running_loop().time()
     for request in stopped:
         request.stops -= 1
         clock, left_s = request.clock, request.left_s
-        if request.stops or clock is None or left_s is None or request.is_answered or clock.expired():
-            continue
-        clock.reschedule(now + left_s)
+        if not request.stops and clock is not None and left_s is not None and not request.is_answered:
+            clock.go_on(left_s)
 
 
 def remote_error(raw: Raw | bytes, hide: Callable[[Any], Any]) -> RemoteError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import msgspec
@@ -37,6 +37,27 @@ class Agreement(msgspec.Struct, kw_only=True):
     server_info: ServerInfo = msgspec.field(default_factory=ServerInfo)
     capabilities: dict[str, Any] = msgspec.field(default_factory=dict)
     instructions: str | None = None
+
+
+class Asking(msgspec.Struct, frozen=True, kw_only=True):
+    """How a request is made, besides what is asked."""
+
+    timeout_s: float | None = None
+    progress: Progress | None = None
+    back: Peer | None = None
+    """Who asked us, if we only pass it on."""
+    token: Raw | None = None
+    """Their progress token."""
+    headers: Mapping[str, str] = NO_HEADERS
+    repeatable: bool = False
+    on_id: Callable[[int], Any] | None = None
+    speaker: bytes = b""
+    """What `Session.speaking` gave for someone else, in whose name this is asked."""
+    plays: bool = True
+    """Whether what the server wants to know first is told by us."""
+
+
+PLAINLY = Asking()
 
 
 class Session:
@@ -99,7 +120,7 @@ class Session:
         Raises: errors of `hubbub.errors`, which `era` reads as signs.
         """
         self._speak(MODERN[version])
-        raw = await self._send("server/discover", {}, timeout_s=self._config.timeout_s)
+        raw = await self._send("server/discover", {}, Asking(timeout_s=self._config.timeout_s))
         found = _object(raw, "server/discover")
         versions = found.get("supportedVersions")
         known = [str(item) for item in versions] if isinstance(versions, list) else [version]
@@ -155,50 +176,26 @@ class Session:
 
     # -- requests --------------------------------------------------------------------
 
-    async def request(
-        self,
-        method: str,
-        params: dict[str, Any],
-        *,
-        timeout_s: float | None = None,
-        progress: Progress | None = None,
-        back: Peer | None = None,
-        token: Raw | None = None,
-        headers: Mapping[str, str] = NO_HEADERS,
-        repeatable: bool = False,
-        on_id: Callable[[int], Any] | None = None,
-        speaker: bytes = b"",
-    ) -> Raw:
+    async def request(self, method: str, params: dict[str, Any], how: Asking = PLAINLY) -> Raw:
         """The raw result of a request; `_meta` and headers are added as the era wants them.
-
-        `speaker` is what `speaking` gave for someone else, in whose name this is asked.
 
         A session that turns out to be lost is renewed; only what is `repeatable` is then asked again.
         """
         if self.agreement is None:
             await self._wait_for_agreement()
         generation = self.generation
-        options: dict[str, Any] = {
-            "timeout_s": timeout_s,
-            "progress": progress,
-            "back": back,
-            "token": token,
-            "headers": headers,
-            "on_id": on_id,
-            "speaker": speaker,
-        }
         try:
-            return await self._send(method, params, **options)
+            return await self._send(method, params, how)
         except SessionLost:
             try:
                 await self.renew(generation)
             except HubbubError as error:
                 logger.warning("the session with %s was lost and not renewed: %s", self._config.id, error.message)
-                if repeatable:
+                if how.repeatable:
                     raise
-            if not repeatable:
+            if not how.repeatable:
                 raise
-        return await self._send(method, params, **options)
+        return await self._send(method, params, how)
 
     async def notify(self, method: str, params: Any = UNSET) -> None:
         """Send a notification, with the headers that the era wants."""
@@ -224,39 +221,29 @@ class Session:
         async with self._renewing:
             self.revision  # noqa: B018  raises if there is none
 
-    async def _send(
-        self,
-        method: str,
-        params: dict[str, Any],
-        *,
-        timeout_s: float | None = None,
-        progress: Progress | None = None,
-        headers: Mapping[str, str] = NO_HEADERS,
-        on_id: Callable[[int], Any] | None = None,
-        speaker: bytes = b"",
-        **passing: Any,
-    ) -> Raw:
-        rpc, is_stateless = self.rpc, bool(self._meta_start)
+    def _send(self, method: str, params: dict[str, Any], how: Asking) -> Coroutine[Any, Any, Raw]:
+        rpc, is_stateless, headers = self.rpc, bool(self._meta_start), how.headers
         if is_stateless:
             if rpc.link.is_http:
                 headers = {**self._headers(method, params), **headers}
-        elif progress is None:
-            return await rpc.request(method, params or UNSET, timeout_s=timeout_s, **passing)
+        elif how.progress is None:
+            return rpc.request(method, params or UNSET, timeout_s=how.timeout_s, back=how.back, token=how.token)
 
         def prepared(identifier: int) -> dict[str, Any]:
-            if on_id is not None:
-                on_id(identifier)
-            token = identifier if progress is not None else None
-            return {**params, "_meta": self._meta(params.get("_meta"), token, speaker)}
+            if how.on_id is not None:
+                how.on_id(identifier)
+            token = identifier if how.progress is not None else None
+            return {**params, "_meta": self._meta(params.get("_meta"), token, how.speaker)}
 
-        return await rpc.request(
+        return rpc.request(
             method,
-            timeout_s=timeout_s,
-            progress=progress,
+            timeout_s=how.timeout_s,
+            progress=how.progress,
+            back=how.back,
+            token=how.token,
             headers=headers,
             is_stateless=is_stateless,
             prepare=prepared,
-            **passing,
         )
 
     def speaking(self, capabilities: Mapping[str, Any], log_level: str | None) -> bytes:

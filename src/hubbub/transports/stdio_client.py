@@ -12,7 +12,7 @@ import asyncio
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, cast
 
 from hubbub import bounds
@@ -110,9 +110,9 @@ class StdioLink:
             await self._end(child)
             raise TransportError("CLOSED", "The client was closed while the server started", may_have_executed=False)
 
-    async def exchange(self, outgoing: Outgoing) -> None:
+    def exchange(self, outgoing: Outgoing) -> Coroutine[Any, Any, None]:
         """Write a request; its answer will come."""
-        await self._write(outgoing.body)
+        return self._write(outgoing.body)
 
     async def post(
         self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] | None = None
@@ -178,6 +178,8 @@ class _Child(asyncio.SubprocessProtocol):
         self._told = asyncio.Event()
         self._giving_up: asyncio.TimerHandle | None = None
         self.exited = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._unwritten: list[bytes] = []
         self.may_write = asyncio.Event()
         self.may_write.set()
         self.pid = 0
@@ -208,7 +210,15 @@ class _Child(asyncio.SubprocessProtocol):
         """
         if self.is_leaving:
             raise self._ended()
-        self._input.write(data)
+        if not self._unwritten:
+            self._loop.call_soon(self._flush)
+        self._unwritten.append(data)
+
+    def _flush(self) -> None:
+        """What was said in one turn of the loop, in one piece: each is a system call, and wakes the child."""
+        data, self._unwritten = self._unwritten, []
+        if data and not self._input.is_closing():
+            self._input.write(data[0] if len(data) == 1 else b"".join(data))
 
     def pause_writing(self) -> None:
         """The child does not read."""
@@ -299,6 +309,7 @@ class _Child(asyncio.SubprocessProtocol):
     async def end(self, step_s: float) -> None:
         """Part with the child, each step within its bound."""
         self._is_ending = True
+        self._flush()
         self._input.close()
         if not await self._exits_within(step_s):
             end_group(self._transport, self.pid, signal.SIGTERM)
