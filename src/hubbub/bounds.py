@@ -227,8 +227,6 @@ UPSTREAM_IDLE_S: Final = 300.0
 """How long such a session is kept after its last call."""
 UPSTREAM_DRAIN_S: Final = 30.0
 """How long calls may go on after their upstream was taken out of the hub."""
-UPSTREAM_PAUSE_S: Final = 0.1
-"""The least time between two listings of an upstream that keeps saying that its lists have changed."""
 BREAKER_FAILURES: Final = 5
 """Calls in a row without an answer after which an upstream is left alone for a while."""
 GUARDIAN_S: Final = 2
@@ -257,6 +255,18 @@ RESULT_TTL_S: Final = 3600.0
 """How long such a link can be followed."""
 RESULT_TOTAL_BYTES: Final = 256 * 1024 * 1024
 """Results kept for such links; the oldest go first."""
+RESULTS_KEPT: Final = 256
+"""How many are kept; each holds a file open."""
+PREVIEW_BYTES: Final = 4096
+"""What is sent of such a result beside the link."""
+RESULT_PAGE_BYTES: Final = 64 * 1024
+"""What one reading of it gives."""
+INLINE_BYTES: Final = 1024 * 1024
+"""Pictures, sound and links of one result, which stay in it: models look at them as they are."""
+WATCH_SETTLE_S: Final = 0.1
+"""How long the files of a hub must be left alone before they are read again."""
+WATCH_POLL_S: Final = 2.0
+"""How often they are looked at even if nothing tells of a change."""
 
 # -- the command line ------------------------------------------------------------
 COMMAND_S: Final = 60.0

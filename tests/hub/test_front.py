@@ -7,7 +7,7 @@ import pytest
 from tests.hub.assembled import hub_of, library, names, toolbox, visiting
 from tests.server.conversation import DIALECTS, EVERYTHING, LEGACY, MODERN, PLAIN, conversing
 
-from hubbub import Context, Server
+from hubbub import Context, ProvidedResource, Server
 from hubbub.hub.config import UpstreamConfig
 from hubbub.settings.servers import ToolSettings
 
@@ -63,7 +63,7 @@ async def test_an_mcp_caller_cannot_call_a_tool_as_a_method() -> None:
         assert (await client.error("one", {}))["code"] == -32601
 
 
-@pytest.mark.parametrize("dialect", LEGACY[2:] + (MODERN,))
+@pytest.mark.parametrize("dialect", [*LEGACY[2:], MODERN])
 async def test_entries_say_whose_they_are(dialect: str) -> None:
     async with visiting(hub_of(library("a"), library("b")), dialect) as client:
         for kind, member in (
@@ -77,7 +77,7 @@ async def test_entries_say_whose_they_are(dialect: str) -> None:
             assert {"a", "b"} <= set(owners) <= {"a", "b", "hub"}
 
 
-@pytest.mark.parametrize("dialect", (PLAIN, *LEGACY[:2]))
+@pytest.mark.parametrize("dialect", [PLAIN, *LEGACY[:2]])
 async def test_older_callers_get_entries_without_what_they_do_not_know(dialect: str) -> None:
     async with visiting(hub_of(library("a")), dialect) as client:
         for entry in (await client.result("tools/list"))["tools"]:
@@ -198,9 +198,7 @@ async def test_a_uri_that_nobody_lists_is_read_from_whoever_knows_it() -> None:
             return []
 
         async def get_resource(self, uri: str) -> Any:
-            from hubbub import ProvidedResource
-
-            return ProvidedResource(uri, "barrel", "wine") if uri == "cellar://1" else None
+            return ProvidedResource(uri=uri, name="barrel", content="wine") if uri == "cellar://1" else None
 
     server = Server("cellar")
     server.add_resources(Cellar())
@@ -297,24 +295,14 @@ async def test_a_modern_client_hears_what_it_listens_to() -> None:
         await settled(hub)
 
 
-async def test_a_resource_that_nobody_has_cannot_be_watched() -> None:
-    async with visiting(hub_of(toolbox("a", "one"))) as client:
+async def test_the_status_of_the_hub_can_be_watched() -> None:
+    hub = hub_of(toolbox("a", "one"))
+    async with visiting(hub) as client:
         await client.result("resources/subscribe", {"uri": "hub://status"})
+        assert len(hub.subscriptions) == 0
 
 
 # -- talking back ------------------------------------------------------------------
-
-
-def asker() -> Server:
-    server = Server("asker")
-
-    @server.tool
-    async def ask(context: Context) -> str:
-        await context.report_progress(1, 2)
-        answer = await context.elicit("Who?", dict[str, str]) if False else await context.sample("Who?")
-        return str(answer)
-
-    return server
 
 
 @pytest.mark.parametrize("dialect", [LEGACY[-1], MODERN])
@@ -323,8 +311,8 @@ async def test_progress_of_a_tool_reaches_its_caller(dialect: str) -> None:
 
     @server.tool
     async def work(context: Context) -> str:
-        await context.report_progress(1, 2)
-        await context.report_progress(2, 2)
+        await context.progress(1, 2)
+        await context.progress(2, 2)
         return "done"
 
     async with visiting(hub_of(server), dialect) as client:
@@ -349,3 +337,19 @@ async def test_a_call_that_its_caller_cancels_ends_at_its_server() -> None:
         client.tell("notifications/cancelled", {"requestId": identifier})
         async with asyncio.timeout(10):
             await ended.wait()
+
+
+async def test_what_servers_say_about_their_use_is_said_once_they_were_reached() -> None:
+    hub = hub_of(library("a"), library("b"))
+    async with visiting(hub), conversing(hub.main, MODERN) as client:
+        await client.settle()
+        said = (await client.result("server/discover"))["instructions"]
+        assert said == "a: Ask a for books.\n\nb: Ask b for books."
+
+
+async def test_servers_whose_names_look_alike_in_a_uri_are_told_apart() -> None:
+    async with visiting(hub_of(shelf("x"), shelf("my b"), shelf("my_b"))) as client:
+        listed = [entry["uri"] for entry in (await client.result("resources/list"))["resources"]]
+        assert listed[1:] == ["book://moby", "my-b+book://moby", "my-b-2+book://moby"]
+        (read,) = (await client.result("resources/read", {"uri": "my-b-2+book://moby"}))["contents"]
+        assert read["text"] == "Call me my_b."

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -26,6 +26,7 @@ from hubbub.client.config import ServerConfig, positive_seconds
 from hubbub.client.handlers import Elicit, Handlers, Roots, Sample
 from hubbub.client.listing import all_pages
 from hubbub.client.passing import Passing
+from hubbub.client.requests import Progress, Request
 from hubbub.client.results import (
     CompletionResult,
     PromptResult,
@@ -39,11 +40,11 @@ from hubbub.client.results import (
     ToolsPage,
     decode_result,
 )
-from hubbub.client.rpc import JsonRpcClient, Progress, Request
-from hubbub.client.session import PLAINLY, Asking, Session
-from hubbub.client.tool_headers import ToolHeaders
+from hubbub.client.rpc import JsonRpcClient
+from hubbub.client.session import Session
+from hubbub.client.tool_headers import Send, ToolHeaders
 from hubbub.client.watching import ACKNOWLEDGED, Change, Listening, read_change, subscription_id
-from hubbub.errors import ConnectionClosed, HubbubError, InvalidParams, RemoteError
+from hubbub.errors import ConnectionClosed, HubbubError, InvalidParams
 from hubbub.ports import Link, Peer
 from hubbub.protocol.model import Call, Note, RawReply, Reply
 from hubbub.protocol.params import ListenFilter
@@ -53,13 +54,6 @@ from hubbub.protocol.wire import MessageParams, PromptEntry, ResourceEntry, Temp
 logger = logging.getLogger("hubbub.client")
 
 R = TypeVar("R", bound=Received)
-_CALL = "tools/call"
-_HEADER_MISMATCH = -32020
-_STALE = {
-    "tools": ("tools/list",),
-    "prompts": ("prompts/list",),
-    "resources": ("resources/list", "resources/templates/list"),
-}
 
 
 class Client:
@@ -236,27 +230,26 @@ class Client:
         params: dict[str, Any] = {"name": name, "arguments": {} if arguments is None else arguments}
         if meta is not None:
             params["_meta"] = meta
-        raw = await self._ask_tool(params, Asking(timeout_s=timeout_s, progress=progress))
+        raw = await self._call(params, timeout_s=timeout_s, progress=progress)
         return decode_result(raw, ToolResult)
 
-    def _ask_tool(self, params: dict[str, Any], how: Asking) -> Coroutine[Any, Any, Raw]:
-        """The raw result of a call."""
-        return self._call(params, how) if self.sends_tool_headers else self._ask(_CALL, params, how)
+    async def _call(self, params: dict[str, Any], **options: Any) -> Raw:
+        if not self.sends_tool_headers:
+            return await self._ask("tools/call", params, **options)
+        return await self._with_tool_headers(
+            params["name"],
+            params.get("arguments"),
+            lambda headers: self._ask("tools/call", params, headers=headers, **options),
+        )
 
-    async def _call(self, params: dict[str, Any], how: Asking) -> Raw:
-        """Call a tool of a server that wants some of its arguments in headers too."""
-        try:
-            return await self._ask(_CALL, params, self._mirrored(params, how))
-        except RemoteError as error:
-            if error.code != _HEADER_MISMATCH:
-                raise
-            # Refused before anything was done: what we know of the tool is missing or out of date.
-            self._cache.drop("tools/list")
-            await self.tools()
-            return await self._ask(_CALL, params, self._mirrored(params, how))
+    async def _with_tool_headers(self, name: str, arguments: Any, send: Send) -> Raw:
+        """Call a tool with the headers that it wants."""
+        base = self._session.headers_of_call(name)
+        return await self._tool_headers.send(base, {"name": name, "arguments": arguments}, send, self._learn_anew)
 
-    def _mirrored(self, params: dict[str, Any], how: Asking) -> Asking:
-        return msgspec.structs.replace(how, headers=self._tool_headers.of(params))
+    async def _learn_anew(self) -> None:
+        self._cache.drop("tools/list")
+        await self.tools()
 
     # -- resources -----------------------------------------------------------------------
 
@@ -291,7 +284,7 @@ class Client:
                 self._watched[uri] = None
                 self._watched[uri] = await self.listen(uris=[uri], timeout_s=timeout_s)
             return
-        await self._ask("resources/subscribe", {"uri": uri}, Asking(timeout_s=timeout_s, repeatable=True))
+        await self._ask("resources/subscribe", {"uri": uri}, timeout_s=timeout_s, repeatable=True)
         self._watched[uri] = None
 
     async def unsubscribe(self, uri: str, *, timeout_s: float | None = None) -> None:
@@ -300,7 +293,7 @@ class Client:
         if listening is not None:
             await listening.close()
         elif not self._session.revision.listen:
-            await self._ask("resources/unsubscribe", {"uri": uri}, Asking(timeout_s=timeout_s, repeatable=True))
+            await self._ask("resources/unsubscribe", {"uri": uri}, timeout_s=timeout_s, repeatable=True)
 
     # -- prompts, completion ---------------------------------------------------------------
 
@@ -319,9 +312,7 @@ class Client:
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
             params["arguments"] = arguments
-        return decode_result(
-            await self._ask("prompts/get", params, Asking(timeout_s=timeout_s, repeatable=True)), PromptResult
-        )
+        return decode_result(await self._ask("prompts/get", params, timeout_s=timeout_s, repeatable=True), PromptResult)
 
     async def complete(
         self,
@@ -339,7 +330,7 @@ class Client:
         params: dict[str, Any] = {"ref": reference, "argument": {"name": argument, "value": value}}
         if context is not None:
             params["context"] = {"arguments": context}
-        raw = await self._ask("completion/complete", params, Asking(timeout_s=timeout_s, repeatable=True))
+        raw = await self._ask("completion/complete", params, timeout_s=timeout_s, repeatable=True)
         return decode_result(raw, CompletionResult)
 
     # -- the rest --------------------------------------------------------------------------
@@ -347,13 +338,13 @@ class Client:
     async def ping(self, *, timeout_s: float | None = None) -> None:
         """Ask whether it is there; a modern server is asked who it is instead."""
         method = "server/discover" if self._session.revision.stateless else "ping"
-        await self._ask(method, {}, Asking(timeout_s=timeout_s, repeatable=True))
+        await self._ask(method, {}, timeout_s=timeout_s, repeatable=True)
 
     async def set_level(self, level: str, *, timeout_s: float | None = None) -> None:
         """Which log messages to hear of through `on_log`; a modern server learns it with each request."""
         self._session.log_level = level
         if not self._session.revision.stateless:
-            await self._ask("logging/setLevel", {"level": level}, Asking(timeout_s=timeout_s, repeatable=True))
+            await self._ask("logging/setLevel", {"level": level}, timeout_s=timeout_s, repeatable=True)
 
     async def listen(
         self,
@@ -384,9 +375,9 @@ class Client:
         """Pass a call on, raw both ways; progress and questions go to `call.back`."""
         return await passing.request(self, self._session, call)
 
-    def pass_on(self, call: Call, how: Passing) -> Coroutine[Any, Any, RawReply]:
+    async def pass_on(self, call: Call, how: Passing) -> RawReply:
         """Pass a call on in the name of its caller."""
-        return passing.pass_on(self, self._session, call, how)
+        return await passing.pass_on(self, self._session, call, how)
 
     async def notify(self, note: Note) -> None:
         """Pass a notification on."""
@@ -404,25 +395,30 @@ class Client:
             found: R | None = self._cache.get(method, key)
             if found is not None:
                 return found
-        raw = await self._ask(method, params, Asking(timeout_s=timeout_s, repeatable=True))
+        raw = await self._ask(method, params, timeout_s=timeout_s, repeatable=True)
         result = decode_result(raw, kind)
         if self._session.revision.caching:
             self._cache.put(method, key, result)
         return result
 
-    async def _ask(self, method: str, params: dict[str, Any], how: Asking = PLAINLY) -> Raw:
-        """The raw answer; if it `plays`, only after all that the server wants to know before."""
-        raw = await self._session.request(method, params, how)
-        if how.plays and self._session.revision.rounds and not rounds.is_complete(raw):
-
-            async def send(repeated: dict[str, Any]) -> Raw:
-                return await self._session.request(method, repeated, how)
-
-            async def answer(asked: str, raw_params: Raw) -> Any:
-                return await self._answer_for(how.back, asked, raw_params)
-
-            return await rounds.play(raw, params, send, answer)
+    async def _ask(self, method: str, params: dict[str, Any], *, plays: bool = True, **options: Any) -> Raw:
+        """The raw answer; if `plays`, only after all that the server wants to know before."""
+        raw = await self._session.request(method, params, **options)
+        if plays and self._session.revision.rounds and not rounds.is_complete(raw):
+            return await self._play(method, params, raw, **options)
         return raw
+
+    async def _play(self, method: str, params: dict[str, Any], raw: Raw, **options: Any) -> Raw:
+        """The complete answer behind one that asks something."""
+        back = options.get("back")
+
+        async def send(repeated: dict[str, Any]) -> Raw:
+            return await self._session.request(method, repeated, **options)
+
+        async def answer(asked: str, raw_params: Raw) -> Any:
+            return await self._answer_for(back, asked, raw_params)
+
+        return await rounds.play(raw, params, send, answer)
 
     def _converse(self, over_old_pair: bool) -> JsonRpcClient:
         if self._open_link is not None:
@@ -460,7 +456,7 @@ class Client:
             return None
         change = read_change(method, params)
         if change is not None:
-            self._invalidate(change)
+            self._cache.outdate(change)
             return self._on_change(change) if self._on_change is not None else None
         if request is not None and request.back is not None:
             return request.back.notify(Note(method, params))
@@ -471,12 +467,6 @@ class Client:
         if self._on_notification is not None:
             return self._on_notification(method, msgspec.json.decode(params))
         return None
-
-    def _invalidate(self, change: Change) -> None:
-        if change.kind == "resource":
-            self._cache.drop("resources/read", key=change.uri)
-        else:
-            self._cache.drop(*_STALE[change.kind])
 
     def _restore(self) -> None:
         """A new session knows nothing of what the old one was told."""

@@ -82,7 +82,7 @@ class Keeper:
         Raises:
             HubbubError: why that failed too.
         """
-        if self.client is None and not self._is_closed:
+        if self.open_client is None and not self._is_closed:
             self.start()
             if not self._is_trying:
                 self._tried.clear()
@@ -92,6 +92,11 @@ class Keeper:
             raise self.error or ConnectionClosed(f"The connection to {self.name} was closed")
         return self.client
 
+    @property
+    def open_client(self) -> Client | None:
+        """The client, unless it was lost so recently that nobody had time to notice."""
+        return self.client if self.client is not None and self.client.is_open else None
+
     async def _keep(self) -> None:
         clock = asyncio.get_running_loop().time
         try:
@@ -100,8 +105,6 @@ class Keeper:
                 await self._visit()
                 if clock() - since > _STEADY_S:
                     self._backoff.reset()
-                assert self.error is not None
-                logger.warning("%s is not connected: %s", self.name, self.error.message)
                 if not self._restart:
                     return
                 await self._wait(self._backoff.next_s())
@@ -116,13 +119,18 @@ class Keeper:
             await client.start()
             self.client, self.error = client, None
             self._end_try()
-            self.error = await client.wait_lost() or ConnectionClosed(f"The client of {self.name} was closed")
+            self._fail(await client.wait_lost() or ConnectionClosed(f"The client of {self.name} was closed"))
+            self._tell()
         except HubbubError as error:
-            self.error = error
+            self._fail(error)
+            self._end_try()
         finally:
             self.client = None
-            self._end_try()
             await client.close()
+
+    def _fail(self, error: HubbubError) -> None:
+        self.client, self.error = None, error
+        logger.warning("%s is not connected: %s", self.name, error.message)
 
     def _end_try(self) -> None:
         self._is_trying = False

@@ -11,15 +11,16 @@ import asyncio
 import inspect
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from hubbub import bounds
-from hubbub.client.clock import Clock
 from hubbub.client.config import positive_seconds
+from hubbub.client.deadlines import Deadlines
+from hubbub.client.requests import NO_HEADERS, Progress, Request, start_clocks, stop_clocks
 from hubbub.errors import (
     ConnectionClosed,
     DeadlineExceeded,
@@ -46,40 +47,12 @@ from hubbub.protocol.wire import ProgressParams
 
 logger = logging.getLogger("hubbub.client")
 
-NO_HEADERS: Mapping[str, str] = {}
 _NEVER_WITHDRAWN = ("initialize", "server/discover")
 _decode_error = msgspec.json.Decoder(ErrorObject).decode
 _decode_progress = msgspec.json.Decoder(ProgressParams).decode
 
-Progress = Callable[[ProgressParams], Any]
 Answer = Callable[[str, Raw, "Request | None"], Awaitable[Any]]
 Notified = Callable[[str, Raw, "Request | None"], Any]
-
-
-class Request(msgspec.Struct, eq=False):
-    """One request on its way; a `ports.Outgoing`."""
-
-    id: int
-    method: str
-    body: bytes
-    answer: asyncio.Future[Raw]
-    headers: Mapping[str, str] = NO_HEADERS
-    is_stateless: bool = False
-    progress: Progress | None = None
-    back: Peer | None = None
-    """Who asked us, if we only pass it on; questions about it go there."""
-    token: Raw | None = None
-    """Their progress token."""
-    clock: Clock | None = None
-    stops: int = 0
-    """Questions of the server for which the clock stands still."""
-    left_s: float | None = None
-    """What was left on the clock when the first of them came."""
-
-    @property
-    def is_answered(self) -> bool:
-        """Whether nobody waits any more."""
-        return self.answer.done()
 
 
 class JsonRpcClient:
@@ -104,10 +77,10 @@ class JsonRpcClient:
         self._notified = notified
         self._on_lost = lost
         self._on_line = on_line
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._pending: dict[bytes, Request] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._questions: dict[bytes, asyncio.Task[Any]] = {}
+        self._deadlines = Deadlines()
         self._last_id = 0
         self._failure: HubbubError | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -132,7 +105,6 @@ class JsonRpcClient:
         if self._is_closed:
             raise ConnectionClosed("The client is closed")
         if self._starting is None:
-            self._loop = asyncio.get_running_loop()
             self._starting = asyncio.ensure_future(self.link.start(self))
         starting = self._starting
         try:
@@ -171,33 +143,52 @@ class JsonRpcClient:
         if not method.strip():
             raise InvalidParams("A request needs a method")
         self._check_open()
-        self._last_id += 1
-        identifier = self._last_id
+        identifier = self.next_id()
         if prepare is not None:
             params = prepare(identifier)
-        loop = self._loop
-        assert loop is not None
-        body = encode_request(identifier, method, params)
-        request = Request(identifier, method, body, loop.create_future(), headers, is_stateless, progress, back, token)
-        key = b"%d" % identifier
+        answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
+        request = Request(identifier, method, encode_request(identifier, method, params), answer)
+        request.headers = headers
+        request.is_stateless = is_stateless
+        request.progress = progress
+        request.back = back
+        request.token = token
+        return await self.exchange(request, seconds)
+
+    def next_id(self) -> int:
+        """The number of the next request."""
+        self._last_id += 1
+        return self._last_id
+
+    async def exchange(self, request: Request, seconds: float) -> Raw:
+        """Send a request that is already written, and wait for its answer; raises as `request` does."""
+        self._check_open()
+        key = b"%d" % request.id
         self._pending[key] = request
-        clock = request.clock = Clock(loop, _seconds_or_none(seconds))
         try:
-            await self.link.exchange(request)
-            return await request.answer
-        except asyncio.CancelledError:
-            if not clock.has_struck():
-                self._withdraw(request, "cancelled")
-                raise
+            # Most often it can just be written, and then nothing but the answer is waited for.
+            if self.link.send_now(request):
+                deadline = self._deadlines.add(request.answer, asyncio.get_running_loop().time() + seconds)
+                request.clock = deadline
+                try:
+                    return await request.answer
+                finally:
+                    self._deadlines.remove(deadline)
+            async with asyncio.timeout(_seconds_or_none(seconds)) as request.clock:
+                await self.link.exchange(request)
+                return await request.answer
+        except TimeoutError:
             self._withdraw(request, "timeout")
-            raise DeadlineExceeded(f"The answer to {method}", seconds) from None
+            raise DeadlineExceeded(f"The answer to {request.method}", seconds) from None
+        except asyncio.CancelledError:
+            self._withdraw(request, "cancelled")
+            raise
         except HubbubError:
             # An answer that has arrived counts for more than how its stream ended.
             if request.answer.done() and not request.answer.cancelled():
                 return request.answer.result()
             raise
         finally:
-            clock.stop()
             del self._pending[key]
             if not request.answer.done():
                 request.answer.cancel()
@@ -232,6 +223,7 @@ class JsonRpcClient:
         if not self._is_closed:
             self._is_closed = True
             self._fail_all(ConnectionClosed("The client was closed"))
+            self._deadlines.close()
             if self._starting is not None and not self._starting.done():
                 self._starting.cancel()
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
@@ -341,7 +333,7 @@ class JsonRpcClient:
         assert envelope.id is not UNSET
         assert envelope.method is not UNSET
         params = Raw(b"{}") if envelope.params is UNSET else envelope.params
-        stopped = [] if envelope.method == "ping" else _stop_clocks([request] if request else self._pending.values())
+        stopped = [] if envelope.method == "ping" else stop_clocks([request] if request else self._pending.values())
         try:
             if envelope.method == "ping":
                 message = encode_result(envelope.id, {})
@@ -355,7 +347,7 @@ class JsonRpcClient:
             logger.exception("a handler failed to answer %s", envelope.method)
             message = encode_error(envelope.id, ErrorObject(INTERNAL_ERROR, "The client failed to answer"))
         finally:
-            _start_clocks(stopped)
+            start_clocks(stopped)
         try:
             await self._post(message)
         except HubbubError as error:
@@ -399,7 +391,7 @@ class JsonRpcClient:
 
     def _withdraw(self, request: Request, reason: str) -> None:
         is_answered = request.answer.done() and not request.answer.cancelled()
-        if request.method not in _NEVER_WITHDRAWN and not is_answered:
+        if request.method not in _NEVER_WITHDRAWN and (not is_answered or reason == "timeout"):
             try:
                 self.link.withdraw(request, reason)
             except HubbubError:
@@ -435,30 +427,6 @@ class JsonRpcClient:
 
 def _seconds_or_none(seconds: float) -> float | None:
     return None if seconds == math.inf else seconds
-
-
-def _stop_clocks(requests: Iterable[Request]) -> list[Request]:
-    """While a person or a model answers a server's question, the server need not answer ours."""
-    stopped = []
-    for request in requests:
-        clock = request.clock
-        if clock is None or request.is_answered:
-            continue
-        if not request.stops:
-            request.left_s = clock.left_s
-            clock.stop()
-        request.stops += 1
-        stopped.append(request)
-    return stopped
-
-
-def _start_clocks(stopped: list[Request]) -> None:
-    """The last of the questions that stopped a clock starts it again."""
-    for request in stopped:
-        request.stops -= 1
-        clock, left_s = request.clock, request.left_s
-        if not request.stops and clock is not None and left_s is not None and not request.is_answered:
-            clock.go_on(left_s)
 
 
 def remote_error(raw: Raw | bytes, hide: Callable[[Any], Any]) -> RemoteError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -18,8 +18,9 @@ from msgspec import UNSET, Raw
 from hubbub import __version__
 from hubbub.client import era
 from hubbub.client.config import DEFAULT_PROTOCOL_VERSION, SUPPORTED_PROTOCOL_VERSIONS, ServerConfig
+from hubbub.client.requests import NO_HEADERS, Progress, Request
 from hubbub.client.results import ServerInfo
-from hubbub.client.rpc import NO_HEADERS, JsonRpcClient, Progress
+from hubbub.client.rpc import JsonRpcClient
 from hubbub.errors import HubbubError, ProtocolVersionNotSupported, SessionLost, TransportError
 from hubbub.ports import Peer
 from hubbub.protocol.headers import encode_value
@@ -37,27 +38,6 @@ class Agreement(msgspec.Struct, kw_only=True):
     server_info: ServerInfo = msgspec.field(default_factory=ServerInfo)
     capabilities: dict[str, Any] = msgspec.field(default_factory=dict)
     instructions: str | None = None
-
-
-class Asking(msgspec.Struct, frozen=True, kw_only=True):
-    """How a request is made, besides what is asked."""
-
-    timeout_s: float | None = None
-    progress: Progress | None = None
-    back: Peer | None = None
-    """Who asked us, if we only pass it on."""
-    token: Raw | None = None
-    """Their progress token."""
-    headers: Mapping[str, str] = NO_HEADERS
-    repeatable: bool = False
-    on_id: Callable[[int], Any] | None = None
-    speaker: bytes = b""
-    """What `Session.speaking` gave for someone else, in whose name this is asked."""
-    plays: bool = True
-    """Whether what the server wants to know first is told by us."""
-
-
-PLAINLY = Asking()
 
 
 class Session:
@@ -90,6 +70,11 @@ class Session:
         return config.url or "\0".join((str(config.command), *config.args))
 
     @property
+    def timeout_s(self) -> float:
+        """How long an answer may take, unless who asks says otherwise."""
+        return self._config.timeout_s
+
+    @property
     def revision(self) -> Revision:
         """How we speak.
 
@@ -120,7 +105,7 @@ class Session:
         Raises: errors of `hubbub.errors`, which `era` reads as signs.
         """
         self._speak(MODERN[version])
-        raw = await self._send("server/discover", {}, Asking(timeout_s=self._config.timeout_s))
+        raw = await self._send("server/discover", {}, timeout_s=self._config.timeout_s)
         found = _object(raw, "server/discover")
         versions = found.get("supportedVersions")
         known = [str(item) for item in versions] if isinstance(versions, list) else [version]
@@ -176,26 +161,62 @@ class Session:
 
     # -- requests --------------------------------------------------------------------
 
-    async def request(self, method: str, params: dict[str, Any], how: Asking = PLAINLY) -> Raw:
+    async def request(
+        self,
+        method: str,
+        params: dict[str, Any],
+        *,
+        timeout_s: float | None = None,
+        progress: Progress | None = None,
+        back: Peer | None = None,
+        token: Raw | None = None,
+        headers: Mapping[str, str] = NO_HEADERS,
+        repeatable: bool = False,
+        on_id: Callable[[int], Any] | None = None,
+        speaker: bytes = b"",
+    ) -> Raw:
         """The raw result of a request; `_meta` and headers are added as the era wants them.
+
+        `speaker` is what `speaking` gave for someone else, in whose name this is asked.
 
         A session that turns out to be lost is renewed; only what is `repeatable` is then asked again.
         """
         if self.agreement is None:
-            await self._wait_for_agreement()
+            await self.wait_for_agreement()
         generation = self.generation
+        options: dict[str, Any] = {
+            "timeout_s": timeout_s,
+            "progress": progress,
+            "back": back,
+            "token": token,
+            "headers": headers,
+            "on_id": on_id,
+            "speaker": speaker,
+        }
         try:
-            return await self._send(method, params, how)
+            return await self._send(method, params, **options)
         except SessionLost:
             try:
                 await self.renew(generation)
             except HubbubError as error:
                 logger.warning("the session with %s was lost and not renewed: %s", self._config.id, error.message)
-                if how.repeatable:
+                if repeatable:
                     raise
-            if not how.repeatable:
+            if not repeatable:
                 raise
-        return await self._send(method, params, how)
+        return await self._send(method, params, **options)
+
+    async def send(self, request: Request, seconds: float) -> Raw:
+        """The raw result of a request that is already written. It is never asked again; a lost session is renewed."""
+        generation = self.generation
+        try:
+            return await self.rpc.exchange(request, seconds)
+        except SessionLost:
+            try:
+                await self.renew(generation)
+            except HubbubError as error:
+                logger.warning("the session with %s was lost and not renewed: %s", self._config.id, error.message)
+            raise
 
     async def notify(self, method: str, params: Any = UNSET) -> None:
         """Send a notification, with the headers that the era wants."""
@@ -216,34 +237,44 @@ class Session:
         if self.renewed is not None:
             self.renewed()
 
-    async def _wait_for_agreement(self) -> None:
+    async def wait_for_agreement(self) -> None:
         """While a session is being renewed, others wait; before the first there is nothing to wait for."""
         async with self._renewing:
             self.revision  # noqa: B018  raises if there is none
 
-    def _send(self, method: str, params: dict[str, Any], how: Asking) -> Coroutine[Any, Any, Raw]:
-        rpc, is_stateless, headers = self.rpc, bool(self._meta_start), how.headers
+    async def _send(
+        self,
+        method: str,
+        params: dict[str, Any],
+        *,
+        timeout_s: float | None = None,
+        progress: Progress | None = None,
+        headers: Mapping[str, str] = NO_HEADERS,
+        on_id: Callable[[int], Any] | None = None,
+        speaker: bytes = b"",
+        **passing: Any,
+    ) -> Raw:
+        rpc, is_stateless = self.rpc, bool(self._meta_start)
         if is_stateless:
             if rpc.link.is_http:
                 headers = {**self._headers(method, params), **headers}
-        elif how.progress is None:
-            return rpc.request(method, params or UNSET, timeout_s=how.timeout_s, back=how.back, token=how.token)
+        elif progress is None:
+            return await rpc.request(method, params or UNSET, timeout_s=timeout_s, **passing)
 
         def prepared(identifier: int) -> dict[str, Any]:
-            if how.on_id is not None:
-                how.on_id(identifier)
-            token = identifier if how.progress is not None else None
-            return {**params, "_meta": self._meta(params.get("_meta"), token, how.speaker)}
+            if on_id is not None:
+                on_id(identifier)
+            token = identifier if progress is not None else None
+            return {**params, "_meta": self._meta(params.get("_meta"), token, speaker)}
 
-        return rpc.request(
+        return await rpc.request(
             method,
-            timeout_s=how.timeout_s,
-            progress=how.progress,
-            back=how.back,
-            token=how.token,
+            timeout_s=timeout_s,
+            progress=progress,
             headers=headers,
             is_stateless=is_stateless,
             prepare=prepared,
+            **passing,
         )
 
     def speaking(self, capabilities: Mapping[str, Any], log_level: str | None) -> bytes:
@@ -258,6 +289,17 @@ class Session:
         if log_level is not None:
             meta[f"{_PREFIX}logLevel"] = log_level
         return msgspec.json.encode(meta)[:-1]
+
+    def headers_of_call(self, name: str) -> dict[str, str]:
+        """What HTTP repeats of a tool call in the modern era."""
+        return {"MCP-Protocol-Version": self._version, _METHOD: "tools/call", "Mcp-Name": encode_value(name)}
+
+    def meta(self, given: Mapping[str, Any] | None, token: int | None, speaker: bytes) -> bytes:
+        """`_meta` of one request as bytes; empty if there is nothing to say."""
+        start = speaker or self._meta_start
+        if not given and token is None and (speaker or self.log_level is None):
+            return start + b"}" if start else b""
+        return bytes(self._meta(given, token, speaker))
 
     def _meta(self, given: Any, token: int | None, speaker: bytes = b"") -> Raw:
         """`_meta` of one request: what the era demands, the progress token, and what the caller wants besides."""

@@ -10,16 +10,18 @@ import asyncio
 import logging
 import math
 from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from hubbub import bounds
-from hubbub.client.session import Asking, Session
 from hubbub.errors import ConnectionClosed, HubbubError, RemoteError
 from hubbub.net.backoff import Backoff
 from hubbub.protocol.params import ListenFilter
+
+if TYPE_CHECKING:
+    from hubbub.client.session import Session
 
 logger = logging.getLogger("hubbub.client")
 
@@ -129,9 +131,7 @@ class Listening:
         while True:
             started = asyncio.get_running_loop().time()
             try:
-                await self._session.request(
-                    "subscriptions/listen", params, Asking(timeout_s=math.inf, on_id=self._sent)
-                )
+                await self._session.request("subscriptions/listen", params, timeout_s=math.inf, on_id=self._sent)
             except (RemoteError, ConnectionClosed) as error:
                 self._failure = error
                 self._acknowledged.set()

@@ -14,10 +14,12 @@ import msgspec
 from msgspec import Raw
 
 from hubbub import bounds
+from hubbub.errors import MethodNotFound
 from hubbub.hub.slots import Slots
-from hubbub.protocol.model import Call, Note, Reply
+from hubbub.protocol.model import Call, Caller, Note, Reply
 
 LOG: Final = "notifications/message"
+_NEEDED: Final = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 
 
 class _Level(msgspec.Struct):
@@ -27,23 +29,36 @@ class _Level(msgspec.Struct):
 _decode_level = msgspec.json.Decoder(_Level).decode
 
 
+def scope_of(caller: Caller) -> tuple[str, str] | None:
+    """Which client this is; None if it is not known again."""
+    return None if caller.scope is None else (caller.principal.name, caller.scope)
+
+
 class Passage:
     """A `Peer`: the way back of one call."""
 
-    __slots__ = ("_lock", "_settled", "_slots", "_untold", "call", "scope")
+    __slots__ = ("_lock", "_settled", "_slots", "call", "scope", "untold")
 
     def __init__(self, call: Call, slots: Slots) -> None:
-        caller = call.caller
         self.call = call
-        self.scope: object = self if caller.scope is None else (caller.principal.name, caller.scope)
+        self.scope: object = scope_of(call.caller) or self
         """Whose call it is: a client that is known again, or nobody but this call."""
         self._slots = slots
         self._lock: asyncio.Lock | None = None
         self._settled: asyncio.Event | None = None
-        self._untold = 0
+        self.untold = 0
+        """What the caller is still to be told before its answer."""
 
     async def request(self, call: Call) -> Reply:
-        """Ask the caller; the upstream waits meanwhile."""
+        """Ask the caller, who has heard all that was said before; the upstream waits meanwhile.
+
+        Raises:
+            MethodNotFound: the caller did not say that it can be asked that.
+        """
+        if not self.call.caller.can(_NEEDED.get(call.method, "")):
+            raise MethodNotFound(call.method)
+        if self.untold:
+            await self.settled()
         self._slots.lend()
         try:
             return await self.call.back.request(call)
@@ -52,14 +67,15 @@ class Passage:
 
     def notify(self, note: Note) -> Coroutine[Any, Any, None]:
         """Tell the caller. Counted at once, so that the answer waits for it."""
-        self._untold += 1
-        if self._lock is None:
+        self.untold += 1
+        if self._lock is None or self._settled is None:
             self._lock, self._settled = asyncio.Lock(), asyncio.Event()
+        self._settled.clear()
         return self._tell(note)
 
     async def settled(self) -> None:
         """Wait until everything was told."""
-        if not self._untold or self._settled is None:
+        if self._settled is None:
             return
         try:
             async with asyncio.timeout(bounds.SLOW_READER_S):
@@ -75,8 +91,8 @@ class Passage:
                 if note.method != LOG or self._hears(note.params):
                     await self.call.back.notify(note)
         finally:
-            self._untold -= 1
-            if not self._untold:
+            self.untold -= 1
+            if not self.untold:
                 self._settled.set()
 
     def _hears(self, params: Any) -> bool:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 import msgspec
 
+from hubbub import bounds
 from hubbub.client.client import Client
 from hubbub.errors import HubbubError, MethodNotFound, Overloaded, RemoteError
 from hubbub.hub.passage import LOG, Passage
@@ -40,14 +41,17 @@ class UpstreamSession:
 
     def __init__(self, kind: Kind | None, make: Callable[[UpstreamSession], Client]) -> None:
         self.kind = kind
-        """None: the first session, on which nobody is asked anything."""
+        """None: the first session, on which nobody is asked anything, unless it has an owner."""
         self.owner: object = None
         """Whose it is now, or was last, where one alone has it."""
         self.asks_strays = False
         """Whether the server asked something without saying about which call."""
+        self.has_told = False
+        """Whether the server told of changes on it."""
         self.passages: dict[Passage, None] = {}
-        self._left: set[object] = set()
-        """Clients that gave up a call which the server may still work on."""
+        self._left: dict[object, frozenset[Passage]] = {}
+        """Clients that gave up a call which the server may still work on, and the calls that ran then."""
+        self._level: str | None = None
         self.idle_since = 0.0
         self.starting: asyncio.Task[None] | None = None
         self.client = make(self)
@@ -57,32 +61,59 @@ class UpstreamSession:
         """Whether nothing of an earlier caller can turn up any more."""
         return not self._left
 
+    async def set_level(self, level: str | None) -> None:
+        """From now on the server logs from this level on, if it can."""
+        if level is None or level == self._level:
+            return
+        self._level = level
+        try:
+            await self.client.set_level(level)
+        except RemoteError as error:
+            logger.debug("a server does not take a log level: %s", error.message)
+
     def leave(self, passage: Passage, *, is_answered: bool) -> None:
         """A call has ended."""
         del self.passages[passage]
         if not is_answered:
-            self._left.add(passage.scope)
+            self._keep_in_mind(passage)
+        elif self._left and self.kind is None:
+            # Who answers what was asked later has read that the other was given up. That is enough for logs;
+            # where clients are asked something, a server that does not heed it must never ask the next one.
+            self._left = {scope: older for scope, older in self._left.items() if passage in older}
+
+    def _keep_in_mind(self, passage: Passage) -> None:
+        """Somebody gave up a call that the server may still say something about."""
+        is_quiet = self.client.era == "modern" and passage.call.caller.least_log_level is None
+        if is_quiet and self.kind is None and self.owner is None:
+            return  # Nobody is asked anything here, and a modern server does not log for those who do not listen.
+        self._left[passage.scope] = frozenset(self.passages)
+        if len(self._left) > bounds.UPSTREAM_WAITING:
+            del self._left[next(iter(self._left))]
 
     async def request(self, call: Call) -> Reply:
         """A question about no call in particular: it can only be for the one client whose calls are here."""
         self.asks_strays = True
-        passage = None if self.kind is None else self._only_client(self.passages)
+        is_nobodys = self.kind is None and self.owner is None
+        passage = None if is_nobodys else self._only_client(self.passages)
         if passage is None:
             raise MethodNotFound(call.method)
         return await passage.request(call)
 
-    async def notify(self, note: Note) -> None:
-        """A message about no call in particular."""
+    def notify(self, note: Note) -> Coroutine[Any, Any, None]:
+        """A message about no call in particular. Whose it is is decided at once, so that no answer overtakes it."""
+        passage = self._heard_by(note)
+        return _nothing() if passage is None else passage.notify(note)
+
+    def _heard_by(self, note: Note) -> Passage | None:
         if note.method != LOG:
-            return
+            return None
         listening = [passage for passage in self.passages if passage.call.caller.least_log_level is not None]
         # A modern server logs only for those who want it; of a legacy one it could be anybody's.
         is_modern = self.client.era == "modern"
         passage = self._only_client(listening if is_modern else self.passages)
         if passage is None:
             logger.debug("a log of a server was dropped: it could be about the call of any of several clients")
-            return
-        await passage.notify(note)
+        return passage
 
     def _only_client(self, passages: Any) -> Passage | None:
         """The newest call of the only client that this can be about."""
@@ -91,20 +122,30 @@ class UpstreamSession:
             if found is not None and passage.scope != found.scope:
                 return None
             found = passage
-        if found is None or self._left - {found.scope}:
-            return None
-        return found
+        return None if found is None or self._left.keys() - {found.scope} else found
+
+
+async def _nothing() -> None:
+    """What is left to do about a message for nobody."""
 
 
 class Pool:
     """The sessions besides the first."""
 
     def __init__(
-        self, options: UpstreamOptions, what: str, make: Callable[[UpstreamSession, Mapping[str, Any]], Client]
+        self,
+        options: UpstreamOptions,
+        what: str,
+        make: Callable[[UpstreamSession, Mapping[str, Any]], Client],
+        *,
+        on_start: Callable[[UpstreamSession], Awaitable[None]],
+        on_end: Callable[[UpstreamSession], None],
     ) -> None:
         self._options = options
         self._what = what
         self._make = make
+        self._on_start = on_start
+        self._on_end = on_end
         self._sessions: dict[UpstreamSession, None] = {}
         self._waiting: list[asyncio.Future[None]] = []
         self._closing: set[asyncio.Task[None]] = set()
@@ -114,6 +155,10 @@ class Pool:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def clients(self) -> list[Client]:
+        """Those that can be asked now."""
+        return [session.client for session in self._sessions if session.client.is_open]
 
     async def join(self, passage: Passage, kind: Kind, deadline: float) -> UpstreamSession:
         """The session for a call, started; the call is on it from now on.
@@ -209,11 +254,8 @@ class Pool:
         assert session.kind is not None
         try:
             await session.client.start()
-            if session.kind.log_level is not None:
-                try:
-                    await session.client.set_level(session.kind.log_level)
-                except RemoteError as error:
-                    logger.debug("a server does not take a log level: %s", error.message)
+            await session.set_level(session.kind.log_level)
+            await self._on_start(session)
         except HubbubError:
             self._sessions.pop(session, None)
             raise
@@ -254,6 +296,7 @@ class Pool:
         if session.starting is not None and not session.starting.done():
             session.starting.cancel()
         await session.client.close()
+        self._on_end(session)
 
     def _sweep_later(self) -> None:
         if self._sweeping is None and self._sessions:

@@ -12,7 +12,7 @@ import asyncio
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from hubbub import bounds
@@ -110,9 +110,18 @@ class StdioLink:
             await self._end(child)
             raise TransportError("CLOSED", "The client was closed while the server started", may_have_executed=False)
 
-    def exchange(self, outgoing: Outgoing) -> Coroutine[Any, Any, None]:
+    def send_now(self, outgoing: Outgoing) -> bool:
+        """Write a request, unless the child is slow, gone, or was never there."""
+        child = self._child
+        if child is None or child.is_leaving or not child.may_write.is_set():
+            return False
+        body = outgoing.body
+        child.send(body + b"\n" if b"\n" not in body else encode_line(body))
+        return True
+
+    async def exchange(self, outgoing: Outgoing) -> None:
         """Write a request; its answer will come."""
-        return self._write(outgoing.body)
+        await self._write(outgoing.body)
 
     async def post(
         self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] | None = None
@@ -210,6 +219,10 @@ class _Child(asyncio.SubprocessProtocol):
         """
         if self.is_leaving:
             raise self._ended()
+        self.send(data)
+
+    def send(self, data: bytes) -> None:
+        """Give a child that is there bytes."""
         if not self._unwritten:
             self._loop.call_soon(self._flush)
         self._unwritten.append(data)
