@@ -254,9 +254,9 @@ def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable
     )
     metrics.gauge("websockets", "Open WebSockets.", lambda: len(sockets))
     metrics.gauge("old_streams", "Open streams of GET /sse.", lambda: len(pair))
-    over_http = Cors(
-        http.application(endpoint, limit=limit), settings.allowed_origins, check=gate.check, answered=metrics.response
-    )
+    within_cors = http.application(endpoint.serve, limit=limit)
+    pages = Cors(within_cors, settings.allowed_origins, check=gate.check, answered=metrics.response)
+    over_http = http.application(endpoint.serve, limit=limit, pages=pages)
 
     def app(scope: http.Scope, receive: http.Receive, send: http.Send) -> Awaitable[None]:
         serve = over_http if scope["type"] == "http" else sockets

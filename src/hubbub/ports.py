@@ -93,8 +93,6 @@ class HttpExchange(Protocol):
 
     method: str
     path: str
-    query: str
-    scheme: str
     client: str
     headers: Headers
     has_left: bool
@@ -103,6 +101,14 @@ class HttpExchange(Protocol):
     """Whether an answer was at least begun."""
     status: int
     """Of the answer; 0 as long as there is none."""
+
+    @property
+    def query(self) -> str:
+        """What stands behind the path."""
+
+    @property
+    def scheme(self) -> str:
+        """`http` or `https`."""
 
     async def body(self) -> bytes:
         """The request's body.

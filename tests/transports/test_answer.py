@@ -1,106 +1,154 @@
-"""What is written to a connection, and in how many pieces; uvicorn's part is real, only the socket is not."""
+"""Answers on a connection that stays: written in one piece, and still what HTTP wants of them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.http.in_process import running
+from tests.http.wire import JSON, PATIENCE_S, EventStream, request
 
-from hubbub.transports import http_server
-from hubbub.transports.http import Exchange, application
+from hubbub.transports.answer import Answer
 
-DEADLINE_S = 10
-Serve = Callable[[Exchange], Awaitable[None]]
-
-
-class Recorder(asyncio.Transport):
-    """Keeps every piece that is written."""
-
-    def __init__(self) -> None:
-        super().__init__({"sockname": ("127.0.0.1", 3000), "peername": ("127.0.0.1", 5000)})
-        self.pieces: list[bytes] = []
-        self.is_closed = False
-
-    def write(self, data: Any) -> None:
-        self.pieces.append(bytes(data))
-
-    def is_closing(self) -> bool:
-        return self.is_closed
-
-    def close(self) -> None:
-        self.is_closed = True
+PING = json.dumps(request("ping")).encode()
+OK = b"HTTP/1.1 200 OK\r\n"
 
 
-def pieces_of(serve: Serve, *requests: bytes) -> list[bytes]:
-    """What one connection gets to read, request after request."""
+class Cycle(SimpleNamespace):
+    """What uvicorn knows of one request."""
 
-    async def scenario() -> list[bytes]:
-        site = http_server.Site(application(serve), *[lambda *given: None] * 4)
-        server = http_server.prepare(site, headers=[("x-own", "1")])
-        await server.on_tick(0)  # fills in the headers of every answer
-        transport = Recorder()
-        connection = server.config.http_protocol_class(
-            config=server.config, server_state=server.server_state, app_state={}
-        )
-        connection.connection_made(transport)
-        for request in requests:
-            connection.data_received(request)
-            async with asyncio.timeout(DEADLINE_S):
-                await asyncio.gather(*connection.tasks)
-        connection.connection_lost(None)
-        return transport.pieces
+    def __init__(self, **different: Any) -> None:
+        self.written: list[bytes] = []
+        self.passed_on: list[Any] = []
+        usual = {
+            "scope": {"method": "POST"},
+            "default_headers": [(b"x-mcp-version", b"1.0.0")],
+            "keep_alive": True,
+            "disconnected": False,
+            "flow": SimpleNamespace(write_paused=False),
+            "transport": SimpleNamespace(write=self.written.append),
+            "message_event": asyncio.Event(),
+            "on_response": lambda: None,
+        }
+        super().__init__(**usual | different)
 
-    return asyncio.run(scenario())
-
-
-def request(method: str = "GET", headers: bytes = b"") -> bytes:
-    return b"%b / HTTP/1.1\r\nhost: localhost\r\n%b\r\n" % (method.encode(), headers)
+    async def send(self, message: Any) -> None:
+        self.passed_on.append(message)
 
 
-async def greet(exchange: Exchange) -> None:
-    await exchange.reply(200, b'"hello"')
+def start(body: bytes, *headers: tuple[bytes, bytes]) -> dict[str, Any]:
+    fields = [(b"content-length", b"%d" % len(body)), *headers]
+    return {"type": "http.response.start", "status": 200, "headers": fields}
 
 
-def test_a_whole_answer_is_written_in_one_piece():
-    first, second = pieces_of(greet, request(), request())
-    head, _, body = first.partition(b"\r\n\r\n")
-    status, *headers = head.split(b"\r\n")
-    assert status == b"HTTP/1.1 200 OK"
-    assert {b"x-own: 1", b"content-length: 7", b"content-type: application/json"} <= set(headers)
-    assert body == b'"hello"'
-    assert second.endswith(b'\r\n\r\n"hello"')
+def answer(cycle: Cycle, *messages: Any) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        for message in messages:
+            await send(message)
+
+    async def main() -> None:
+        await Answer(app, cycle).serve({}, None, cycle.send)  # type: ignore[arg-type]
+
+    asyncio.run(main())
 
 
-def test_a_stream_starts_before_there_is_anything_to_say():
-    async def serve(exchange: Exchange) -> None:
-        await exchange.start_stream()
-        await exchange.write(b"data: 1\n\n")
-        await exchange.end()
-
-    head, *events = pieces_of(serve, request())
-    assert head.endswith(b"\r\n\r\n")
-    assert b"transfer-encoding: chunked" in head
-    assert events == [b"9\r\ndata: 1\n\n\r\n", b"0\r\n\r\n"]
+def test_head_and_body_are_one_write() -> None:
+    cycle = Cycle()
+    answer(cycle, start(b"{}"), {"type": "http.response.body", "body": b"{}"})
+    assert cycle.written == [OK + b"x-mcp-version: 1.0.0\r\ncontent-length: 2\r\n\r\n{}"]
+    assert (cycle.passed_on, cycle.response_started, cycle.response_complete) == ([], True, True)
+    assert cycle.message_event.is_set()
 
 
-def test_head_gets_the_length_without_the_body():
-    (head,) = pieces_of(greet, request("HEAD"))
-    assert b"content-length: 7" in head
-    assert head.endswith(b"\r\n\r\n")
+@pytest.mark.parametrize("value", [b"a\r\nset-cookie: b", b"a\nb", b"a\rb", b"a\0b", b"a\x7fb"])
+def test_a_header_that_would_be_two_is_never_written(value: bytes) -> None:
+    cycle = Cycle()
+    with pytest.raises(ValueError, match="no header may"):
+        answer(cycle, start(b"{}", (b"x", value)), {"type": "http.response.body", "body": b"{}"})
+    assert (cycle.written, cycle.passed_on) == ([], [])
 
 
-def test_a_caller_that_wants_to_close_is_told_so():
-    told = b"".join(pieces_of(greet, request(headers=b"connection: close\r\n")))
-    assert b"connection: close" in told
-    assert told.endswith(b'\r\n\r\n"hello"')
+@pytest.mark.parametrize(
+    "different",
+    [
+        {"keep_alive": False},
+        {"disconnected": True},
+        {"flow": SimpleNamespace(write_paused=True)},
+        {"scope": {"method": "HEAD"}},
+    ],
+)
+def test_the_unusual_is_left_to_uvicorn(different: dict[str, Any]) -> None:
+    cycle, messages = Cycle(**different), (start(b"{}"), {"type": "http.response.body", "body": b"{}"})
+    answer(cycle, *messages)
+    assert (cycle.written, cycle.passed_on) == ([], list(messages))
 
 
-@pytest.mark.parametrize("value", [b"a\r\nset-cookie: b", b"a\nb"])
-def test_no_header_can_become_two(value, caplog):
-    async def serve(exchange: Exchange) -> None:
-        await exchange.reply(200, b"1", [(b"x-given", value)])
+@pytest.mark.parametrize(
+    "messages",
+    [
+        (start(b"{}"), {"type": "http.response.body", "body": b"{"}),
+        (start(b"{}"), {"type": "http.response.body", "body": b"{", "more_body": True}),
+        ({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]},),
+    ],
+)
+def test_what_is_not_whole_is_left_to_uvicorn(messages: Any) -> None:
+    cycle = Cycle()
+    answer(cycle, *messages)
+    assert (cycle.written, cycle.passed_on) == ([], list(messages))
 
-    told = b"".join(pieces_of(serve, request()))
-    assert told.startswith(b"HTTP/1.1 500 ")
-    assert b"x-given" not in told
-    assert "more than one line" in caplog.text
+
+async def test_a_connection_that_stays_gets_every_kind_of_answer() -> None:
+    async with running() as here, here.site.link() as link:
+        for _ in range(2):
+            await link.ask("POST", "/mcp", JSON, PING)
+            answer = await link.answer()
+            assert (answer.status, answer.json["result"], answer.header("x-mcp-version")) == (200, {}, "1.0.0")
+            assert answer.header("content-type") == "application/json"
+            assert answer.header("date") is not None
+            await link.ask("HEAD", "/health")
+            status, headers = await link.answer_head()
+            assert (status, dict(headers)["content-length"] != "0") == (200, True)
+            await link.ask("GET", "/nothing")
+            assert (await link.answer()).status == 404
+
+
+async def test_requests_in_a_row_are_answered_in_their_order() -> None:
+    asked = b"".join(
+        b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+        % (len(body), body)
+        for body in (json.dumps(request("ping", id=number)).encode() for number in range(20))
+    )
+    async with running() as here, here.site.link() as link:
+        await link.send(asked)
+        assert [(await link.answer()).json["id"] for _ in range(20)] == list(range(20))
+
+
+async def test_a_body_is_asked_for_before_it_comes() -> None:
+    wanted = {**JSON, "Expect": "100-continue", "Content-Length": str(len(PING))}
+    async with running() as here, here.site.link() as link:
+        await link.ask("POST", "/mcp", wanted)
+        assert (await link.answer_head())[0] == 100
+        await link.send(PING)
+        assert (await link.answer()).json["result"] == {}
+
+
+async def test_a_connection_that_asks_nothing_more_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hubbub.bounds.IDLE_CONNECTION_S", 0.5)
+    async with running() as here, here.site.link() as link:
+        await link.ask("GET", "/health")
+        assert (await link.answer()).status == 200
+        async with asyncio.timeout(PATIENCE_S):
+            assert await link.reader.read() == b""
+
+
+async def test_a_connection_that_waits_for_its_answer_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hubbub.bounds.IDLE_CONNECTION_S", 0.2)
+    async with running() as here, here.site.link() as link:
+        await link.ask("GET", "/health")
+        assert (await link.answer()).status == 200
+        await link.ask("GET", "/mcp", {"Accept": "text/event-stream"})
+        stream = EventStream(link, *await link.answer_head())
+        with pytest.raises(TimeoutError):
+            await stream.next(patience_s=2.5)
+        assert not link.reader.at_eof()

@@ -10,7 +10,7 @@ Wraps the whole HTTP app, so that refusals too can be read by the page that gets
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from hubbub import bounds
@@ -58,12 +58,13 @@ class Cors:
         self._allowing: App | None = None
         self._refusing: App | None = None
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        origin = dict(scope["headers"]).get(_ORIGIN) if scope["type"] == "http" else None
-        if origin is None:
-            return self._app(scope, receive, send)
-        return self._serve_page(origin, scope, receive, send)
+        if scope["type"] == "http":
+            for name, value in scope["headers"]:
+                if name == _ORIGIN:
+                    return await self._serve_page(value, scope, receive, send)
+        await self._app(scope, receive, send)
 
     async def _serve_page(self, origin: bytes, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope["headers"])
