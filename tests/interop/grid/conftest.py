@@ -1,12 +1,13 @@
 """Each cell of the grid is visited once; the hub over HTTP stands for all tests of a worker."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interop.grid.visiting import Stand, see
-from tests.interop.grid.workshops import WORKSHOPS, Workshop, hub_on_stdio, hub_with
+from tests.interop.grid.visiting import LEGACY, MODERN, Stand, see
+from tests.interop.grid.workshops import WORKSHOPS, Workshop, hub_before, hub_on_stdio, hub_with, inner_on_stdio
 
 VISIT_S = 120.0
 
@@ -40,8 +41,15 @@ def visits(
     async def _visit(front: str, era: str, workshop: Workshop, folder: Path) -> dict[str, Any]:
         if front == "http":
             return await see(request.getfixturevalue("hub")(workshop), era)
+        if front == "chain-modern":
+            inner = request.getfixturevalue("hub")(workshop)
+            with hub_before({"url": inner.place}, folder, MODERN) as url:
+                return await see(replace(inner, place=url), era)
         found = workshop.stand(node, folder) if front == "direct" else hub_on_stdio(node, folder, workshop)
         with found as stand:
-            return await see(stand, era)
+            if front != "chain-legacy":
+                return await see(stand, era)
+            with hub_before(inner_on_stdio(stand), folder, LEGACY) as url:
+                return await see(replace(stand, place=url), era)
 
     return visit

@@ -60,9 +60,8 @@ def tools(room: str) -> dict[str, Any]:
     }
 
 
-def structured(client: str, upstream: str) -> dict[str, Any]:
-    """A list by itself is wrapped for those who know objects only; what was wrapped at its source stays so."""
-    is_bare = client == upstream == MODERN
+def structured(*, is_bare: bool) -> dict[str, Any]:
+    """A list by itself is wrapped for those who know objects only; what was wrapped on its way stays so."""
     return {
         "schemas": (SUM, NUMBERS if is_bare else WRAPPED),
         "add": ({"total": 5, "terms": [2, 3]}, '{"total": 5, "terms": [2, 3]}'),

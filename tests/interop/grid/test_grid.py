@@ -1,8 +1,9 @@
 """The grid: clients of both eras, servers of both eras, eleven features, through a hub; official SDKs at both ends.
 
 Each row of `ROWS` is one visit: from which front (`direct` is no hub at all, which shows that what we
-expect is what the SDKs do among themselves), by a client of which era, to which workshop. What was seen
-is compared with `expected.py`, payloads and order, one feature at a time.
+expect is what the SDKs do among themselves; `chain` is a hub behind a hub, on stdio in the legacy era, over
+HTTP in the modern one), by a client of which era, to which workshop. What was seen is compared with
+`expected.py`, payloads and order, one feature at a time.
 """
 
 from collections.abc import Callable
@@ -40,6 +41,12 @@ ROWS = [
         )
         for era in (LEGACY, MODERN)
     ),
+    *(
+        Row(front, era, Workshop(*workshop, "stdio"))
+        for front in ("chain-legacy", "chain-modern")
+        for workshop in (("v1", LEGACY), ("v2", MODERN))
+        for era in (LEGACY, MODERN)
+    ),
 ]
 
 
@@ -73,7 +80,8 @@ def test_tools(seen: Seen) -> None:
 
 
 def test_structured_results(seen: Seen) -> None:
-    assert seen["structured results"] == expected.structured(seen.row.client, seen.row.workshop.era)
+    eras = {seen.row.client, seen.row.workshop.era, LEGACY if seen.row.front == "chain-legacy" else MODERN}
+    assert seen["structured results"] == expected.structured(is_bare=eras == {MODERN})
 
 
 def test_progress(seen: Seen) -> None:

@@ -157,7 +157,7 @@ async def see(stand: Stand, era: str) -> Seen:
 
 
 async def listed_tools(visit: Visit) -> list[types.Tool]:
-    """Those of this workshop, page after page."""
+    """All that there are, page after page."""
     found: list[types.Tool] = []
     cursor = None
     while True:
@@ -165,19 +165,23 @@ async def listed_tools(visit: Visit) -> list[types.Tool]:
         found += page.tools
         cursor = page.next_cursor
         if cursor is None:
-            break
+            return found
+
+
+async def own_tools(visit: Visit) -> dict[str, types.Tool]:
+    """Those of this workshop, by the names that it gave them."""
     prefix = visit.stand.prefix
-    return [tool for tool in found if tool.name.startswith(prefix) and not tool.name.startswith("hub.")]
+    found = [tool for tool in await listed_tools(visit) if tool.name.startswith(prefix)]
+    return {tool.name.removeprefix(prefix): tool for tool in found if not tool.name.startswith("hub.")}
 
 
 async def tools(visit: Visit) -> Seen:
-    found = await listed_tools(visit)
-    cut = len(visit.stand.prefix)
+    found = await own_tools(visit)
     texts = [f"text {number}" for number in range(20)]
     many = await asyncio.gather(*(visit.call("echo", text=text) for text in texts))
     return {
-        "names": [tool.name[cut:] for tool in found],
-        "echo": plain(next(tool for tool in found if tool.name.endswith("echo"))) | {"name": "echo"},
+        "names": list(found),
+        "echo": plain(found["echo"]) | {"name": "echo"},
         "called": plain(await visit.call("echo", text="grüß dich\n\u0000 🎲")),
         "gallery": plain(await visit.call("gallery"))["content"],
         "failing": plain(await visit.call("failing")),
@@ -187,7 +191,7 @@ async def tools(visit: Visit) -> Seen:
 
 
 async def structured(visit: Visit) -> Seen:
-    schemas = {tool.name.rpartition("__")[2]: tool.output_schema for tool in await listed_tools(visit)}
+    schemas = {name: tool.output_schema for name, tool in (await own_tools(visit)).items()}
     added, series = await visit.call("add", a=2, b=3), await visit.call("series", count=3)
     return {
         "schemas": (schemas["add"], schemas["series"]),
@@ -391,7 +395,7 @@ async def listed(visit: Visit, kind: str) -> list[str]:
         names = [entry.name for entry in (await visit.client.list_prompts(cache_mode="bypass")).prompts]
     else:
         names = [entry.name for entry in (await visit.client.list_resources(cache_mode="bypass")).resources]
-    return [name.rpartition("__")[2] for name in names]
+    return names
 
 
 async def used(visit: Visit, kind: str, name: str) -> str:

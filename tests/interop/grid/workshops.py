@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -101,3 +102,20 @@ def hub_on_stdio(node: list[str], folder: Path, workshop: Workshop) -> Iterator[
         flags = write_config(folder, {workshop: entry})
         command = [str(HUBBUB), "serve", "--transport", "stdio", *flags]
         yield Stand(command, workshop.name, workshop.journal(folder))
+
+
+@contextlib.contextmanager
+def hub_before(entry: dict[str, Any], folder: Path, era: str) -> Iterator[str]:
+    """The URL of a hub whose only server is another hub, which it speaks to in one era."""
+    lines = ["[servers.inner]", *(f"{key} = {toml(value)}" for key, value in entry.items())]
+    path = folder / "outer.toml"
+    path.write_text("\n".join([*lines, f'protocol_version = "{era}"']))
+    with ServerProcess("--config", str(path)) as process:
+        yield f"{process.url}/mcp"
+
+
+def inner_on_stdio(stand: Stand) -> dict[str, Any]:
+    """How a hub on stdio is named in another hub's file."""
+    command, *arguments = stand.place
+    found = {key: os.environ[key] for key in ("PYTHONPATH", "XDG_DATA_HOME") if key in os.environ}
+    return {"command": command, "args": arguments, "env": found}
