@@ -1,15 +1,22 @@
 """Each cell of the grid is visited once; the hub over HTTP stands for all tests of a worker."""
 
+import asyncio
+import contextlib
+import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.interop.foreign import JUDGES
 from tests.interop.grid.visiting import LEGACY, MODERN, Stand, see
 from tests.interop.grid.workshops import WORKSHOPS, Workshop, hub_before, hub_on_stdio, hub_with, inner_on_stdio
 
 VISIT_S = 120.0
+SCRIPT = Path(__file__).with_name("visit.mjs")
+Visits = Callable[[str, str, Workshop, str], dict[str, Any]]
 
 
 @pytest.fixture(scope="session")
@@ -28,28 +35,54 @@ def visits(
     tmp_path_factory: pytest.TempPathFactory,
     within: Callable[..., Any],
     request: pytest.FixtureRequest,
-) -> Callable[[str, str, Workshop], dict[str, Any]]:
+) -> Visits:
     """What a client of an era sees of a workshop from a front; whoever asks again gets the same."""
-    known: dict[Any, Any] = {}
+    known: dict[Any, dict[str, Any]] = {}
 
-    def visit(front: str, era: str, workshop: Workshop) -> dict[str, Any]:
-        if (front, era, workshop) not in known:
-            folder = tmp_path_factory.mktemp("visit")
-            known[front, era, workshop] = within(_visit(front, era, workshop, folder), VISIT_S)
-        return dict(known[front, era, workshop])
+    def visit(front: str, era: str, workshop: Workshop, judge: str) -> dict[str, Any]:
+        key = (front, era, workshop, judge)
+        if key not in known:
+            with standing(front, workshop, tmp_path_factory.mktemp("visit")) as stand:
+                seeing = see(stand, era) if judge == "python" else see_with_node(node, stand, era)
+                known[key] = within(seeing, VISIT_S)
+        return known[key]
 
-    async def _visit(front: str, era: str, workshop: Workshop, folder: Path) -> dict[str, Any]:
-        if front == "http":
-            return await see(request.getfixturevalue("hub")(workshop), era)
-        if front == "chain-modern":
-            inner = request.getfixturevalue("hub")(workshop)
-            with hub_before({"url": inner.place}, folder, MODERN) as url:
-                return await see(replace(inner, place=url), era)
-        found = workshop.stand(node, folder) if front == "direct" else hub_on_stdio(node, folder, workshop)
-        with found as stand:
-            if front != "chain-legacy":
-                return await see(stand, era)
-            with hub_before(inner_on_stdio(stand), folder, LEGACY) as url:
-                return await see(replace(stand, place=url), era)
+    @contextlib.contextmanager
+    def standing(front: str, workshop: Workshop, folder: Path) -> Iterator[Stand]:
+        match front:
+            case "direct":
+                with workshop.stand(node, folder) as stand:
+                    yield stand
+            case "http":
+                yield request.getfixturevalue("hub")(workshop)
+            case "stdio":
+                with hub_on_stdio(node, folder, workshop) as stand:
+                    yield stand
+            case "chain-legacy":
+                with (
+                    hub_on_stdio(node, folder, workshop) as stand,
+                    hub_before(inner_on_stdio(stand), folder, LEGACY) as url,
+                ):
+                    yield replace(stand, place=url)
+            case "chain-modern":
+                stand = request.getfixturevalue("hub")(workshop)
+                with hub_before({"url": stand.place}, folder, MODERN) as url:
+                    yield replace(stand, place=url)
 
     return visit
+
+
+async def see_with_node(node: list[str], stand: Stand, era: str) -> dict[str, Any]:
+    """The same visit with the TypeScript SDK of that era."""
+    given = ["v1" if era == LEGACY else "v2", str(stand.place), stand.room, stand.prefix, str(stand.journal)]
+    process = await asyncio.create_subprocess_exec(
+        *node,
+        str(SCRIPT),
+        *given,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=os.environ | {"JUDGES": str(JUDGES)},
+    )
+    told, complaints = await process.communicate()
+    assert process.returncode == 0, complaints.decode()
+    return dict(json.loads(told))

@@ -6,6 +6,7 @@ HTTP in the modern one), by a client of which era, to which workshop. What was s
 `expected.py`, payloads and order, one feature at a time.
 """
 
+import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -22,15 +23,30 @@ class Row(NamedTuple):
     front: str
     client: str
     workshop: Workshop
+    judge: str = "python"
+    """Whose SDK the client is of."""
 
     @property
     def id(self) -> str:
-        return f"{self.front}-{'modern' if self.client == MODERN else 'legacy'}-to-{self.workshop.name}"
+        era = "modern" if self.client == MODERN else "legacy"
+        return f"{self.front}-{self.judge}-{era}-to-{self.workshop.name}"
 
 
+ERAS = (LEGACY, MODERN)
 ROWS = [
     *(Row("direct", workshop.era, workshop) for workshop in WORKSHOPS),
-    *(Row("http", era, workshop) for workshop in WORKSHOPS for era in (LEGACY, MODERN)),
+    *(Row("direct", era, Workshop("python", era, "http"), "node") for era in ERAS),
+    *(Row("http", era, workshop) for workshop in WORKSHOPS for era in ERAS),
+    *(
+        Row("http", era, Workshop(*workshop), "node")
+        for workshop in (
+            ("python", LEGACY, "stdio"),
+            ("python", MODERN, "http"),
+            ("v1", LEGACY, "http"),
+            ("v2", MODERN, "stdio"),
+        )
+        for era in ERAS
+    ),
     *(
         Row("stdio", era, Workshop(*workshop))
         for workshop in (
@@ -39,13 +55,13 @@ ROWS = [
             ("v1", LEGACY, "http"),
             ("v2", MODERN, "http"),
         )
-        for era in (LEGACY, MODERN)
+        for era in ERAS
     ),
     *(
         Row(front, era, Workshop(*workshop, "stdio"))
         for front in ("chain-legacy", "chain-modern")
         for workshop in (("v1", LEGACY), ("v2", MODERN))
-        for era in (LEGACY, MODERN)
+        for era in ERAS
     ),
 ]
 
@@ -58,11 +74,26 @@ class Seen(NamedTuple):
     def room(self) -> str:
         return f"memo://{self.row.workshop.name}"
 
-    def __getitem__(self, feature: str) -> Any:  # type: ignore[override]
+    def of(self, feature: str) -> Any:
         found = self.features[feature]
         if isinstance(found, Exception):
             raise found
+        assert "failed" not in found, found["failed"]
         return found
+
+    def as_told(self, wanted: Any) -> Any:
+        """As this judge tells it: Node.js knows no tuples, and reports progress only where it is asked to."""
+        if self.row.judge == "python":
+            return wanted
+        return json.loads(json.dumps(without_progress(wanted)))
+
+
+def without_progress(wanted: Any) -> Any:
+    if isinstance(wanted, dict):
+        return {key: without_progress(value) for key, value in wanted.items()}
+    if isinstance(wanted, list):
+        return [value for value in wanted if not (isinstance(value, tuple) and value[0] == "progress")]
+    return wanted
 
 
 @pytest.fixture(scope="module", params=[pytest.param(row, id=row.id) for row in ROWS])
@@ -74,61 +105,63 @@ def seen(request: pytest.FixtureRequest, visits: Callable[..., dict[str, Any]]) 
 
 
 def test_tools(seen: Seen) -> None:
-    found = seen["tools"]
+    found = seen.of("tools")
     # What other visits have added comes behind.
     assert found | {"names": found["names"][: len(expected.NAMES)]} == expected.tools(seen.room)
 
 
 def test_structured_results(seen: Seen) -> None:
     eras = {seen.row.client, seen.row.workshop.era, LEGACY if seen.row.front == "chain-legacy" else MODERN}
-    assert seen["structured results"] == expected.structured(is_bare=eras == {MODERN})
+    wanted = expected.structured(is_bare=eras == {MODERN})
+    assert seen.of("structured results") == seen.as_told(wanted)
 
 
 def test_progress(seen: Seen) -> None:
-    assert seen["progress"] == expected.PROGRESS
+    assert [tuple(event) if isinstance(event, list) else event for event in seen.of("progress")] == expected.PROGRESS
 
 
 def test_cancellation(seen: Seen) -> None:
-    found = seen["cancellation"]
+    found = seen.of("cancellation")
     assert [line.split()[0] for line in found["journal"]] == ["called", "started", "cancelled"]
     assert found["was_cancelled"] is True
     assert found["afterwards"] == "still there"
 
 
 def test_logs(seen: Seen) -> None:
-    assert seen["logs"] == expected.logs()
+    assert seen.of("logs") == seen.as_told(expected.logs())
 
 
 def test_elicitation(seen: Seen) -> None:
-    found = seen["elicitation"]
-    assert found["accepted"] == expected.ACCEPTED
-    assert found["declined"] == expected.DECLINED
-    if seen.row.client == MODERN:
+    found = seen.of("elicitation")
+    assert found["accepted"] == seen.as_told(expected.ACCEPTED)
+    assert found["declined"] == seen.as_told(expected.DECLINED)
+    assert ("rounds" in found) is (seen.row.client == MODERN and seen.row.judge == "python")
+    if "rounds" in found:
         first, second, last, forged = found["rounds"]
         assert [first[:2], second[:2], last] == expected.ROUNDS
-        states = [first[2], second[2]]
+        states = {first[2], second[2]}
         if seen.row.front == "direct":
-            assert states == ["who", "sure Ada"]
+            assert states == {"who", "sure Ada"}
         else:
-            assert not {"who", "sure Ada"} & set(states)
+            assert not states & {"who", "sure Ada"}
             assert forged == -32602
 
 
 def test_sampling(seen: Seen) -> None:
-    assert seen["sampling"] == expected.SAMPLING
+    assert seen.of("sampling") == seen.as_told(expected.SAMPLING)
 
 
 def test_resources_with_subscriptions(seen: Seen) -> None:
-    assert seen["resources"] == expected.resources(seen.room, seen.row.client)
+    assert seen.of("resources") == expected.resources(seen.room, seen.row.client)
 
 
 def test_prompts(seen: Seen) -> None:
-    assert seen["prompts"] == expected.PROMPTS
+    assert seen.of("prompts") == seen.as_told(expected.PROMPTS)
 
 
 def test_completion(seen: Seen) -> None:
-    assert seen["completion"] == expected.COMPLETION
+    assert seen.of("completion") == expected.COMPLETION
 
 
 def test_list_changes(seen: Seen) -> None:
-    assert seen["list changes"] == expected.CHANGES
+    assert seen.of("list changes") == expected.CHANGES

@@ -83,8 +83,11 @@ const tools = {
   failing: [{}, () => text("the well is dry", { isError: true })],
   slow: [
     { steps: "integer" },
-    async ({ steps }, { progress }) => {
-      for (let step = 1; step <= steps; step++) await progress(step, steps, `step ${step}`);
+    async ({ steps, pause_s = 0 }, { progress }) => {
+      for (let step = 1; step <= steps; step++) {
+        await progress(step, steps, `step ${step}`);
+        await new Promise((resolve) => setTimeout(resolve, pause_s * 1000));
+      }
       return text(`${steps} steps`);
     },
   ],

@@ -110,6 +110,7 @@ async def failing(ctx: Ctx, params: types.CallToolRequestParams, given: dict[str
 async def slow(ctx: Ctx, params: types.CallToolRequestParams, given: dict[str, Any]) -> Result:
     for step in range(1, given["steps"] + 1):
         await ctx.session.report_progress(step, given["steps"], f"step {step}")
+        await asyncio.sleep(given.get("pause_s", 0))
     return text(f"{given['steps']} steps")
 
 
