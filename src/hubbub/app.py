@@ -267,7 +267,7 @@ def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable
         pair.end_streams()
         sockets.end()
 
-    return Site(app, started, endpoint.sessions.sweep, end_streams, cut_off)
+    return Site(app, started, endpoint.sweep, end_streams, cut_off)
 
 
 def _limits(settings: ServeSettings) -> tuple[str, ...] | None:

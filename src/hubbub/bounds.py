@@ -202,6 +202,52 @@ KNOWN_ERAS: Final = 4096
 FLEET_S: Final = 30.0
 """How long all servers together may take to connect."""
 
+# -- one upstream of a hub --------------------------------------------------------
+UPSTREAM_CALL_S: Final = 60.0
+"""One call, from its arrival at the hub."""
+UPSTREAM_LIST_S: Final = 10.0
+"""Connecting to an upstream and listing all that it has."""
+UPSTREAM_CALLS: Final = 64
+"""Calls that one upstream works on at once."""
+UPSTREAM_WAITING: Final = 256
+"""Calls that wait for one of those to end."""
+UPSTREAM_SESSIONS: Final = 8
+"""Sessions with one upstream besides its first: one for each client that can be asked something at the same time."""
+UPSTREAM_IDLE_S: Final = 300.0
+"""How long such a session is kept after its last call."""
+UPSTREAM_DRAIN_S: Final = 30.0
+"""How long calls may go on after their upstream was taken out of the hub."""
+UPSTREAM_PAUSE_S: Final = 0.1
+"""The least time between two listings of an upstream that keeps saying that its lists have changed."""
+BREAKER_FAILURES: Final = 5
+"""Calls in a row without an answer after which an upstream is left alone for a while."""
+GUARDIAN_S: Final = 2
+"""How long servers may take to end after our own process was killed; whole seconds, a shell counts them."""
+
+# -- the hub ---------------------------------------------------------------------
+HUB_LIST_S: Final = 10.0
+"""How long a list waits for servers that have not said yet what they have."""
+HUB_NAME_CHARACTERS: Final = 51
+"""A name as the hub lists it: what models take, less the `mcp__hubbub__` that clients put in front."""
+LEAST_NAME_CHARACTERS: Final = 16
+"""The smallest such limit: a few letters must be left beside the digest."""
+HUB_SEARCH_TOOLS: Final = 50
+"""Tools of a view that are listed without offering to search them."""
+HUB_FOUND_TOOLS: Final = 50
+"""Tools that one search may give."""
+HUB_NAMED_TOOLS: Final = 200
+"""Tools that the error for an unknown one names."""
+HUB_INSTRUCTIONS_CHARACTERS: Final = 16_000
+"""What the hub says about its use, made of what its servers say."""
+HUB_VIEWS: Final = 100
+"""Views of one hub."""
+RESULT_BYTES: Final = 256 * 1024
+"""A result that passes through the hub whole; larger ones become a link."""
+RESULT_TTL_S: Final = 3600.0
+"""How long such a link can be followed."""
+RESULT_TOTAL_BYTES: Final = 256 * 1024 * 1024
+"""Results kept for such links; the oldest go first."""
+
 # -- the command line ------------------------------------------------------------
 COMMAND_S: Final = 60.0
 """One request of a client on the command line; whoever waits there can see that it does."""

@@ -21,6 +21,7 @@
     │   └── ResourceNotFound
     ├── ToolFailure             a tool said no; becomes a result in the MCP eras
     │   ├── ArgumentsInvalid        `validation_error`
+    │   ├── UpstreamUnavailable     `upstream_unavailable`: a server behind the hub gave no answer
     │   └── ToolError               `tool_error`; tools raise it themselves
     ├── RemoteError             the other end answered with an error of its own
     ├── RateLimited             one caller asks too often; waiting helps
@@ -147,8 +148,8 @@ class NotFound(HubbubError):
 class ToolNotFound(NotFound):
     """No tool of that name is visible to this caller."""
 
-    def __init__(self, name: str, available: Sequence[str]) -> None:
-        super().__init__("Tool not found")
+    def __init__(self, name: str, available: Sequence[str], hint: str = "") -> None:
+        super().__init__(f"Tool not found; {hint}" if hint else "Tool not found")
         self.name = name
         self.available = list(available)
 
@@ -156,8 +157,8 @@ class ToolNotFound(NotFound):
 class PromptNotFound(NotFound):
     """No prompt of that name is visible to this caller."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"Prompt not found: {name}")
+    def __init__(self, name: str, hint: str = "") -> None:
+        super().__init__(f"Prompt not found: {name}; {hint}" if hint else f"Prompt not found: {name}")
         self.name = name
 
 
@@ -192,6 +193,25 @@ class ArgumentsInvalid(ToolFailure):
     """The arguments do not fit the tool's schema, or its profile disables it."""
 
     kind = "validation_error"
+
+
+class UpstreamUnavailable(ToolFailure):
+    """A server behind the hub gave no answer; the reason holds no secrets."""
+
+    kind = "upstream_unavailable"
+
+    def __init__(
+        self, server: str, reason: str, retry_in_s: float | None = None, *, may_have_executed: bool = False
+    ) -> None:
+        when = "" if retry_in_s is None else f"; it is tried again in {max(retry_in_s, 0):.1f} s"
+        done = "; it may have done what was asked all the same" if may_have_executed else ""
+        data: dict[str, Any] = {"server": server, "reason": reason, "mayHaveExecuted": may_have_executed}
+        if retry_in_s is not None:
+            data["retryAfterMs"] = max(round(retry_in_s * 1000), 0)
+        super().__init__(f"The server {server!r} is not available: {reason}{when}{done}", data=data)
+        self.server = server
+        self.reason = reason
+        self.retry_in_s = retry_in_s
 
 
 class ToolError(ToolFailure):

@@ -1,4 +1,4 @@
-"""One server from the settings: the target, the packs, the profile."""
+"""One server from the settings: the target, the packs, the profile; or a hub of these and of other servers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hubbub.errors import SettingsError
 from hubbub.server.server import Server
 from hubbub.settings.read import read_settings
 from hubbub.settings.serve import ServeSettings
-from hubbub.settings.sources import PACKS, Sources
+from hubbub.settings.sources import PACKS, SERVERS, VIEWS, Sources
 
 if TYPE_CHECKING:
     from hubbub.server.pack import Pack
@@ -26,8 +26,10 @@ def assemble(settings: ServeSettings, sources: Sources = NO_SOURCES) -> Server:
         PackUnavailable: a pack that was asked for cannot run.
         TargetFailed: the target raised while it was loaded.
     """
-    if settings.mcp_json is not None:
-        raise SettingsError("mcp_json: this version serves programs and packs, not yet the servers of an mcp.json")
+    if needs_hub(settings, sources):
+        from hubbub.assembly.hub import assemble_hub
+
+        return assemble_hub(settings, sources)
     if settings.target is None or settings.packs or settings.tool_profile is not None:
         server = _combine(settings, sources)
     else:
@@ -36,6 +38,20 @@ def assemble(settings: ServeSettings, sources: Sources = NO_SOURCES) -> Server:
     if settings.tool_names == "safe":
         server.tools.lists_safe_names = True
     return server
+
+
+def needs_hub(settings: ServeSettings, sources: Sources) -> bool:
+    """Whether anything is set that only a hub can do. Asked at every start, so it must not load anything."""
+    if settings.mcp_json is not None or settings.view is not None:
+        return True
+    if sources.file is None or settings.alone:
+        return False
+    if sources.file.table((VIEWS,)):
+        return True
+    return any(
+        not isinstance(section, dict) or section.get("enabled", True) is not False
+        for section in sources.file.table((SERVERS,)).values()
+    )
 
 
 def _combine(settings: ServeSettings, sources: Sources) -> Server:

@@ -10,7 +10,7 @@ from hubbub.settings.fields import settings_of
 from hubbub.settings.nearest import nearest
 from hubbub.settings.read import known_variables, read_settings, refuse_unknown_variables
 from hubbub.settings.serve import ServeSettings
-from hubbub.settings.sources import PACKS, PREFIX, SERVERS, Sources
+from hubbub.settings.sources import HUB, PACKS, PREFIX, SERVERS, VIEWS, Sources
 
 if TYPE_CHECKING:
     from hubbub.assembly.entries import PackEntry
@@ -23,7 +23,7 @@ def check_sources(sources: Sources) -> None:
     Raises: SettingsError.
     """
     known = known_variables(ServeSettings)
-    known |= _check_servers(sources)
+    known |= _check_servers(sources) | _check_hub(sources)
     strangers = [name for name in sources.environ if name.startswith(PREFIX) and name not in known]
     sections = sources.file.table((PACKS,)) if sources.file is not None else {}
     if not strangers and not sections:
@@ -66,6 +66,22 @@ def _check_servers(sources: Sources) -> set[str]:
         for name in names:
             read_settings(ServerSettings, sources, (SERVERS, name))
             known |= known_variables(ServerSettings, (SERVERS, name))
+    return known
+
+
+def _check_hub(sources: Sources) -> set[str]:
+    """Read the sections of the hub and its views; return the variables that belong to the hub."""
+    tree = sources.file.tree if sources.file is not None else {}
+    is_meant = any(name.startswith(f"{PREFIX}{HUB.upper()}__") for name in sources.environ)
+    if HUB not in tree and VIEWS not in tree and not is_meant:
+        return set()
+    from hubbub.settings.hub import HubSettings, ViewSettings
+
+    read_settings(HubSettings, sources, (HUB,))
+    known = known_variables(HubSettings, (HUB,))
+    for name in sources.file.table((VIEWS,)) if sources.file is not None else ():
+        read_settings(ViewSettings, sources, (VIEWS, name))
+        known |= known_variables(ViewSettings, (VIEWS, name))
     return known
 
 

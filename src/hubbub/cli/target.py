@@ -21,8 +21,9 @@ import msgspec
 from msgspec.structs import replace
 
 from hubbub import bounds
+from hubbub.assembly.servers import reached_by
 from hubbub.client.config import ServerConfig
-from hubbub.client.mcp_json import parse_mcp_json, read_mcp_json
+from hubbub.client.mcp_json import read_mcp_json
 from hubbub.errors import SettingsError
 from hubbub.settings import Secret, Sources, gather, nearest, read_settings
 from hubbub.settings.servers import ServerSettings
@@ -95,7 +96,7 @@ def _served(what: Sequence[str], where: Where, *, id: str) -> ServerConfig:
     """A child of ours. It is as if the user had typed `hubbub serve`, so it gets their whole environment."""
     if where.config is not None:
         what = [*what, "--config", where.config]
-    arguments = ["-m", "hubbub", "serve", *what, "--transport", "stdio"]
+    arguments = ["-m", "hubbub", "serve", *what, "--alone", "--transport", "stdio"]
     return ServerConfig(id=id, command=sys.executable, args=arguments, env=os.environ, timeout_s=bounds.COMMAND_S)
 
 
@@ -109,7 +110,7 @@ def _named(name: str, where: Where) -> ServerConfig:
     sources = gather({} if where.config is None else {"--config": where.config})
     sections = sources.file.table((SERVERS,)) if sources.file is not None else {}
     if name in sections:
-        return _of_section(name, sources)
+        return _of_section(name, sources, where)
     from hubbub.assembly.entries import find_packs
 
     packs = find_packs()
@@ -119,26 +120,13 @@ def _named(name: str, where: Where) -> ServerConfig:
     raise _unknown(name, [*known, *sections, *packs])
 
 
-def _of_section(name: str, sources: Sources) -> ServerConfig:
-    """A section of `hubbub.toml`, with its variables filled in as in the ecosystem's files."""
+def _of_section(name: str, sources: Sources, where: Where) -> ServerConfig:
     settings = read_settings(ServerSettings, sources, (SERVERS, name))
-    entry: dict[str, Any] = {
-        "type": settings.transport,
-        "url": settings.url,
-        "headers": {key: value.reveal() for key, value in settings.headers.items()},
-        "command": settings.command,
-        "args": settings.args,
-        "env": {key: value.reveal() for key, value in settings.env.items()},
-        "cwd": settings.cwd,
-    }
-    written = {key: value for key, value in entry.items() if value}
-    (found,) = parse_mcp_json(msgspec.json.encode({"mcpServers": {name: written}}))
-    return replace(
-        found,
-        timeout_s=settings.timeout_s,
-        protocol_version=settings.protocol_version,
-        allow_private_network=settings.allow_private_network,
-    )
+    if settings.pack is not None:
+        return _served(["--pack", settings.pack], where, id=name)
+    if settings.target is not None:
+        return _served([settings.target], where, id=name)
+    return reached_by(name, settings)
 
 
 def _unknown(name: str, known: Sequence[str]) -> SettingsError:

@@ -25,6 +25,7 @@ from hubbub.client.cache import Cache
 from hubbub.client.config import ServerConfig, positive_seconds
 from hubbub.client.handlers import Elicit, Handlers, Roots, Sample
 from hubbub.client.listing import all_pages
+from hubbub.client.passing import Passing
 from hubbub.client.results import (
     CompletionResult,
     PromptResult,
@@ -43,10 +44,10 @@ from hubbub.client.session import Session
 from hubbub.client.tool_headers import ToolHeaders
 from hubbub.client.watching import ACKNOWLEDGED, Change, Listening, read_change, subscription_id
 from hubbub.errors import ConnectionClosed, HubbubError, InvalidParams, RemoteError
-from hubbub.ports import Link
-from hubbub.protocol.model import Call, Note, Reply
+from hubbub.ports import Link, Peer
+from hubbub.protocol.model import Call, Note, RawReply, Reply
 from hubbub.protocol.params import ListenFilter
-from hubbub.protocol.revisions import Era
+from hubbub.protocol.revisions import Era, Revision
 from hubbub.protocol.wire import MessageParams, PromptEntry, ResourceEntry, TemplateEntry, ToolEntry
 
 logger = logging.getLogger("hubbub.client")
@@ -74,13 +75,23 @@ class Client:
         on_change: Callable[[Change], Any] | None = None,
         on_notification: Callable[[str, Any], Any] | None = None,
         link: Callable[[ServerConfig], Link] | None = None,
+        stray: Peer | None = None,
+        is_guarded: bool = False,
     ) -> None:
+        """`stray` gets what the server asks and says without telling which call it is about.
+
+        `is_guarded`: a server that we start ends with this process, even if that is killed.
+        """
         self.config = ServerConfig.coerce(config)
         self._handlers = Handlers(elicitation=elicitation, sampling=sampling, roots=roots)
         self._on_log = on_log
         self._on_change = on_change
         self._on_notification = on_notification
         self._open_link = link
+        self._stray = stray
+        self._is_guarded = is_guarded
+        self.on_renewed: Callable[[], Any] | None = None
+        """Called after the server forgot our session and we have a new one."""
         self._cache = Cache(keeps_private=self.config.headers_provider is None)
         self._tool_headers = ToolHeaders()
         self._listening: list[Listening] = []
@@ -171,12 +182,31 @@ class Client:
         """`modern` or `legacy`."""
         return self._session.era
 
+    @property
+    def revision(self) -> Revision:
+        """What the version agreed on can express."""
+        return self._session.revision
+
+    @property
+    def tells_calls_apart(self) -> bool:
+        """Whether each request has a stream of its own, so that what comes before its answer is about it."""
+        return self._session.rpc.link.is_http
+
+    @property
+    def sends_tool_headers(self) -> bool:
+        """Whether arguments of tools travel in headers too, where tools ask for that."""
+        return self._session.rpc.link.is_http and self._session.revision.stateless
+
+    def speaking(self, capabilities: Mapping[str, Any], log_level: str | None) -> bytes:
+        """What a `Passing` needs as `speaker` to speak for someone with these capabilities."""
+        return self._session.speaking(capabilities, log_level)
+
     # -- tools -------------------------------------------------------------------------
 
     async def list_tools(self, cursor: str | None = None, *, timeout_s: float | None = None) -> ToolsPage:
         """One page of tools. Over HTTP, tools whose headers cannot be sent are left out."""
         page = await self._page("tools/list", ToolsPage, cursor, timeout_s)
-        if self._session.revision.stateless and self._session.rpc.link.is_http:
+        if self.sends_tool_headers:
             page.tools = self._tool_headers.learn(page.tools)
         return page
 
@@ -210,7 +240,7 @@ class Client:
 
     async def _call(self, params: dict[str, Any], **options: Any) -> Raw:
         method = "tools/call"
-        if not (self._session.rpc.link.is_http and self._session.revision.stateless):
+        if not self.sends_tool_headers:
             return await self._ask(method, params, **options)
         try:
             return await self._ask(method, params, headers=self._tool_headers.of(params), **options)
@@ -346,6 +376,10 @@ class Client:
         """Pass a call on, raw both ways; progress and questions go to `call.back`."""
         return await passing.request(self, self._session, call)
 
+    async def pass_on(self, call: Call, how: Passing) -> RawReply:
+        """Pass a call on in the name of its caller."""
+        return await passing.pass_on(self, self._session, call, how)
+
     async def notify(self, note: Note) -> None:
         """Pass a notification on."""
         await self._session.notify(note.method, note.params)
@@ -368,9 +402,10 @@ class Client:
             self._cache.put(method, key, result)
         return result
 
-    async def _ask(self, method: str, params: dict[str, Any], **options: Any) -> Raw:
+    async def _ask(self, method: str, params: dict[str, Any], *, plays: bool = True, **options: Any) -> Raw:
+        """The raw answer; if `plays`, only after all that the server wants to know before."""
         raw = await self._session.request(method, params, **options)
-        if self._session.revision.rounds and not rounds.is_complete(raw):
+        if plays and self._session.revision.rounds and not rounds.is_complete(raw):
             back = options.get("back")
 
             async def send(repeated: dict[str, Any]) -> Raw:
@@ -386,7 +421,7 @@ class Client:
         if self._open_link is not None:
             link = self._open_link(self.config)
         else:
-            link = links.open_link(self.config, over_old_pair=over_old_pair)
+            link = links.open_link(self.config, over_old_pair=over_old_pair, is_guarded=self._is_guarded)
         return JsonRpcClient(
             link,
             timeout_s=self.config.timeout_s,
@@ -394,6 +429,7 @@ class Client:
             notified=self._notified,
             lost=lambda error: self._take_loss(link),
             on_line=self.config.on_stdout_line,
+            guesses=self._stray is None,
         )
 
     def _take_loss(self, link: Link) -> None:
@@ -401,7 +437,7 @@ class Client:
             self._lost.set()
 
     async def _answer(self, method: str, params: Raw, request: Request | None) -> Any:
-        return await self._answer_for(request.back if request is not None else None, method, params)
+        return await self._answer_for(request.back if request is not None else self._stray, method, params)
 
     async def _answer_for(self, back: Any, method: str, params: Raw) -> Any:
         if back is not None:
@@ -421,6 +457,8 @@ class Client:
             return self._on_change(change) if self._on_change is not None else None
         if request is not None and request.back is not None:
             return request.back.notify(Note(method, params))
+        if request is None and self._stray is not None:
+            return self._stray.notify(Note(method, params))
         if method == "notifications/message" and self._on_log is not None:
             return self._on_log(msgspec.json.decode(params, type=MessageParams))
         if self._on_notification is not None:
@@ -437,6 +475,8 @@ class Client:
         """A new session knows nothing of what the old one was told."""
         self._cache.clear()
         self._session.rpc.spawn(self._restore_session())
+        if self.on_renewed is not None:
+            self.on_renewed()
 
     async def _restore_session(self) -> None:
         try:

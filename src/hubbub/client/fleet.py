@@ -14,19 +14,17 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from hubbub import bounds
 from hubbub.client.client import Client
 from hubbub.client.config import ServerConfig, positive_seconds
+from hubbub.client.keeping import Keeper
 from hubbub.errors import ConnectionClosed, DeadlineExceeded, HubbubError, SettingsError
 from hubbub.net.backoff import Backoff
 from hubbub.protocol.wire import ToolEntry
 
 logger = logging.getLogger("hubbub.client")
-
-_STEADY_S: Final = 30.0
-"""A server that stayed this long is not one that fails at once."""
 
 
 class Fleet:
@@ -55,7 +53,7 @@ class Fleet:
         self._restart = restart
         self._backoff = backoff
         self._last_tools: dict[str, list[ToolEntry]] = {}
-        self._keepers: dict[str, asyncio.Task[None]] = {}
+        self._keepers: dict[str, Keeper] = {}
         self._is_closed = False
 
     async def start(self) -> Self:
@@ -68,15 +66,16 @@ class Fleet:
             raise ConnectionClosed("The fleet is closed")
         if self._keepers:
             return self
-        tried = {name: asyncio.Event() for name in self.configs}
         for name, config in self.configs.items():
-            self._keepers[name] = asyncio.create_task(self._keep(config, tried[name]))
+            self._keepers[name] = self._keep(config)
+        waiting = dict(self._keepers)
         try:
             async with asyncio.timeout(self._deadline_s):
-                for event in tried.values():
-                    await event.wait()
+                for name, keeper in self._keepers.items():
+                    await keeper.tried()
+                    del waiting[name]
         except TimeoutError:
-            self._leave_behind([name for name, event in tried.items() if not event.is_set()])
+            self._leave_behind([name for name in waiting if name not in self.clients and name not in self.errors])
         except asyncio.CancelledError:
             await self.close()
             raise
@@ -107,11 +106,10 @@ class Fleet:
     async def close(self) -> None:
         """Part with all of them, at the same time."""
         self._is_closed = True
-        keepers = list(self._keepers.values())
-        for keeper in keepers:
+        for keeper in self._keepers.values():
             keeper.cancel()
-        if keepers:
-            await asyncio.wait(keepers)
+        for keeper in self._keepers.values():
+            await keeper.close()
         self.clients.clear()
 
     async def __aenter__(self) -> Self:
@@ -137,29 +135,24 @@ class Fleet:
             if not self._restart:
                 self._keepers[name].cancel()
 
-    async def _keep(self, config: ServerConfig, tried: asyncio.Event) -> None:
+    def _keep(self, config: ServerConfig) -> Keeper:
         """Keep one server connected for as long as the fleet is open."""
-        backoff, clock = self._backoff(), asyncio.get_running_loop().time
-        while True:
-            client = self._make(config)
-            try:
-                await client.start()
-                since = clock()
-                self.clients[config.id] = client
+
+        def changed() -> None:
+            if keeper.client is not None:
+                self.clients[config.id] = keeper.client
                 self.errors.pop(config.id, None)
-                tried.set()
-                reason = await client.wait_lost() or ConnectionClosed(f"The client of {config.id} was closed")
-                self.errors[config.id] = reason
-                if clock() - since > _STEADY_S:
-                    backoff.reset()
-            except HubbubError as error:
-                self.errors[config.id] = error
-            finally:
-                if self.clients.get(config.id) is client:
-                    del self.clients[config.id]
-                await client.close()
-                tried.set()
-            logger.warning("%s is not connected: %s", config.id, self.errors[config.id].message)
-            if not self._restart:
                 return
-            await asyncio.sleep(backoff.next_s())
+            self.clients.pop(config.id, None)
+            if keeper.error is not None:
+                self.errors[config.id] = keeper.error
+
+        keeper = Keeper(
+            config.id,
+            lambda: self._make(config),
+            restart=self._restart,
+            backoff=self._backoff(),
+            on_change=changed,
+        )
+        keeper.start()
+        return keeper

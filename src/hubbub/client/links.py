@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from hubbub.ports import Link
 
 
-def open_link(config: ServerConfig, *, over_old_pair: bool = False) -> Link:
-    """A link that is ready to be started."""
+def open_link(config: ServerConfig, *, over_old_pair: bool = False, is_guarded: bool = False) -> Link:
+    """A link that is ready to be started; `is_guarded` if what it starts must not outlive this process."""
     secrets = KnownSecrets()
     if config.transport == "stdio":
         from hubbub.transports.stdio_client import StdioLink
@@ -35,6 +35,7 @@ def open_link(config: ServerConfig, *, over_old_pair: bool = False) -> Link:
             on_stderr_line=config.on_stderr_line,
             mask=secrets.mask,
             hide=secrets.hide,
+            is_guarded=is_guarded,
         )
     from hubbub.net.door import Door
     from hubbub.net.egress import egress_for

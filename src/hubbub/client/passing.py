@@ -13,14 +13,15 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from hubbub.errors import InvalidParams
+from hubbub.ports import Peer
 from hubbub.protocol.jsonrpc import NULL
 from hubbub.protocol.model import NO_META, Call, Caller, Note, RawReply
+from hubbub.protocol.params import CompleteParams, Reference
 from hubbub.protocol.wire import ProgressParams
 
 if TYPE_CHECKING:
     from hubbub.client.client import Client
     from hubbub.client.session import Session
-    from hubbub.ports import Peer
 
 _REPEATABLE = frozenset(
     (
@@ -35,35 +36,71 @@ _REPEATABLE = frozenset(
         "tools/list",
     )
 )
+_NAMED = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "resources/subscribe": "uri",
+    "resources/unsubscribe": "uri",
+}
 _OURS = "io.modelcontextprotocol/"
 _decode = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_text = msgspec.json.Decoder(str).decode
+
+
+class Passing(msgspec.Struct, frozen=True, kw_only=True):
+    """How a call is passed on that somebody else has made."""
+
+    back: Peer
+    """Where progress, logs and questions of this call go."""
+    timeout_s: float | None = None
+    speaker: bytes = b""
+    """What `Session.speaking` gave for the caller, where each request says who asks."""
+    plays_rounds: bool = True
+    """Whether questions that a modern server answers with are put to `back`, or are the answer."""
+    request_state: str | None = None
+    """The server's own state, if the caller brings one back."""
 
 
 async def request(client: Client, session: Session, call: Call) -> RawReply:
     """Send a call to the client's server, and give its result as it came."""
+    return await pass_on(client, session, call, Passing(back=call.back, timeout_s=_seconds_left(call)))
+
+
+async def pass_on(client: Client, session: Session, call: Call, how: Passing) -> RawReply:
+    """Send a call in its caller's name. Names are those of `call.params`; the rest is taken from `call.raw`."""
     params = _params(call)
+    if how.request_state is not None:
+        params["requestState"] = how.request_state
     token = call.meta.progress_token
-
-    def progress(params: ProgressParams) -> Any:
-        return call.back.notify(Note("notifications/progress", params))
-
-    options: dict[str, Any] = {"back": call.back, "timeout_s": _seconds_left(call)}
+    options: dict[str, Any] = {
+        "back": how.back,
+        "timeout_s": how.timeout_s,
+        "speaker": how.speaker,
+        "plays": how.plays_rounds,
+    }
     if token is not UNSET:
+
+        def progress(params: ProgressParams) -> Any:
+            return how.back.notify(Note("notifications/progress", params))
+
         options |= {"progress": progress, "token": token}
     if call.method == "tools/call":
         raw = await client._call(params, **options)
     else:
         raw = await client._ask(call.method, params, repeatable=call.method in _REPEATABLE, **options)
-    return RawReply(body=raw)
+    return RawReply(body=raw, revision=session.revision)
 
 
 def _params(call: Call) -> dict[str, Any]:
     try:
         params: dict[str, Any] = dict(_decode(call.raw))
-        if call.method in ("tools/call", "prompts/get"):
-            params["name"] = msgspec.json.decode(params["name"], type=str)
-        elif call.method == "resources/read":
-            params["uri"] = msgspec.json.decode(params["uri"], type=str)
+        key = _NAMED.get(call.method)
+        if key is not None:
+            given = getattr(call.params, key, None)
+            params[key] = _decode_text(params[key]) if given is None else given
+        elif isinstance(call.params, CompleteParams):
+            params["ref"] = _reference(call.params.ref, params["ref"])
         meta = params.pop("_meta", None)
         if meta is not None:
             kept = {key: value for key, value in _decode(meta).items() if not key.startswith(_OURS)}
@@ -73,6 +110,11 @@ def _params(call: Call) -> dict[str, Any]:
     except (msgspec.DecodeError, KeyError) as error:
         raise InvalidParams(f"Invalid params for {call.method}: {error}") from None
     return params
+
+
+def _reference(reference: Reference, raw: Raw) -> dict[str, Any]:
+    kind = "name" if reference.type == "ref/prompt" else "uri"
+    return {**_decode(raw), kind: getattr(reference, kind)}
 
 
 def _seconds_left(call: Call) -> float | None:

@@ -109,8 +109,11 @@ class JsonRpcClient:
         notified: Notified | None = None,
         lost: Callable[[HubbubError], Any] | None = None,
         on_line: Callable[[str], Any] | None = None,
+        guesses: bool = True,
     ) -> None:
         self.link = link
+        self._guesses = guesses
+        """Whether a question that names no call is about the only one that waits; not where calls are of strangers."""
         self._timeout_s = positive_seconds("timeout_s", timeout_s)
         self._answer = answer
         self._notified = notified
@@ -342,7 +345,7 @@ class JsonRpcClient:
                 task.cancel()
 
     def _take_question(self, envelope: Envelope, request: Request | None) -> None:
-        if request is None:
+        if request is None and self._guesses:
             request = self._only_with_a_way_back()
         if len(self._tasks) >= bounds.PENDING_REQUESTS:
             logger.warning("a server asks too much at once; a question was dropped")

@@ -167,8 +167,11 @@ class Session:
         headers: Mapping[str, str] = NO_HEADERS,
         repeatable: bool = False,
         on_id: Callable[[int], Any] | None = None,
+        speaker: bytes = b"",
     ) -> Raw:
         """The raw result of a request; `_meta` and headers are added as the era wants them.
+
+        `speaker` is what `speaking` gave for someone else, in whose name this is asked.
 
         A session that turns out to be lost is renewed; only what is `repeatable` is then asked again.
         """
@@ -182,6 +185,7 @@ class Session:
             "token": token,
             "headers": headers,
             "on_id": on_id,
+            "speaker": speaker,
         }
         try:
             return await self._send(method, params, **options)
@@ -229,6 +233,7 @@ class Session:
         progress: Progress | None = None,
         headers: Mapping[str, str] = NO_HEADERS,
         on_id: Callable[[int], Any] | None = None,
+        speaker: bytes = b"",
         **passing: Any,
     ) -> Raw:
         rpc, is_stateless = self.rpc, bool(self._meta_start)
@@ -242,7 +247,7 @@ class Session:
             if on_id is not None:
                 on_id(identifier)
             token = identifier if progress is not None else None
-            return {**params, "_meta": self._meta(params.get("_meta"), token)}
+            return {**params, "_meta": self._meta(params.get("_meta"), token, speaker)}
 
         return await rpc.request(
             method,
@@ -254,15 +259,28 @@ class Session:
             **passing,
         )
 
-    def _meta(self, given: Any, token: int | None) -> Raw:
+    def speaking(self, capabilities: Mapping[str, Any], log_level: str | None) -> bytes:
+        """How `_meta` starts when we ask for someone with these capabilities; empty where a session says it once."""
+        if not self._meta_start:
+            return b""
+        meta = {
+            f"{_PREFIX}protocolVersion": self._version,
+            f"{_PREFIX}clientCapabilities": capabilities,
+            f"{_PREFIX}clientInfo": self.client_info,
+        }
+        if log_level is not None:
+            meta[f"{_PREFIX}logLevel"] = log_level
+        return msgspec.json.encode(meta)[:-1]
+
+    def _meta(self, given: Any, token: int | None, speaker: bytes = b"") -> Raw:
         """`_meta` of one request: what the era demands, the progress token, and what the caller wants besides."""
-        meta = bytearray(self._meta_start or b"{")
+        meta = bytearray(speaker or self._meta_start or b"{")
         extra: dict[str, Any] = {}
         if isinstance(given, Mapping):
             extra = {key: value for key, value in given.items() if not key.startswith(_PREFIX) or not self._meta_start}
         if token is not None:
             extra["progressToken"] = token
-        if self.log_level is not None and self._meta_start:
+        if self.log_level is not None and self._meta_start and not speaker:
             extra[f"{_PREFIX}logLevel"] = self.log_level
         if extra:
             if len(meta) > 1:
@@ -282,14 +300,8 @@ class Session:
 
     def _speak(self, revision: Revision) -> None:
         self._version = revision.version
-        self._meta_start = b""
-        if revision.stateless:
-            meta = {
-                f"{_PREFIX}protocolVersion": revision.version,
-                f"{_PREFIX}clientCapabilities": self.capabilities,
-                f"{_PREFIX}clientInfo": self.client_info,
-            }
-            self._meta_start = msgspec.json.encode(meta)[:-1]
+        self._meta_start = b"{" if revision.stateless else b""
+        self._meta_start = self.speaking(self.capabilities, None)
 
     def _agree(self, revision: Revision, info: Any, found: Mapping[str, Any]) -> None:
         self._speak(revision)

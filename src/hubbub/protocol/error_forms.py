@@ -15,6 +15,7 @@ from msgspec import UNSET
 from hubbub import errors
 from hubbub.protocol.content import Text
 from hubbub.protocol.jsonrpc import ErrorObject
+from hubbub.protocol.model import Call
 from hubbub.protocol.revisions import Revision
 from hubbub.protocol.wire import ToolReply
 
@@ -23,6 +24,10 @@ INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
+RESOURCE_NOT_FOUND = -32002
+_OF_RESOURCES = ("resources/read", "resources/subscribe")
+_OLDER = {-32020: INVALID_REQUEST, -32021: INVALID_REQUEST, -32022: INVALID_REQUEST}
+"""What came with the modern era, in numbers that were there before."""
 
 
 class Form(msgspec.Struct, frozen=True):
@@ -81,6 +86,7 @@ FORMS: dict[type[errors.HubbubError], Form] = {
     # In the MCP eras a failed tool is a result; these are the prompts and resources that failed.
     errors.ToolFailure: Form(INTERNAL_ERROR, INTERNAL_ERROR, -32002, 200, _failure_data),
     errors.ArgumentsInvalid: Form(INVALID_PARAMS, INVALID_PARAMS, -32003, 200, _failure_data),
+    errors.UpstreamUnavailable: Form(INTERNAL_ERROR, INTERNAL_ERROR, -32002, 200, lambda error: error.data),
     errors.RateLimited: _everywhere(INVALID_REQUEST, 429, lambda error: {"retryAfter": error.retry_after_s}),
     errors.Overloaded: _everywhere(INTERNAL_ERROR, 503, lambda error: {"reason": "overloaded", "limit": error.limit}),
 }
@@ -101,6 +107,26 @@ def error_object(error: errors.HubbubError, revision: Revision) -> ErrorObject:
         code = error.plain_code
     data = form.data(error) if form.data else None
     return ErrorObject(code, error.message, UNSET if data is None else data)
+
+
+def in_dialect(error: errors.RemoteError, call: Call, source: Revision) -> errors.HubbubError:
+    """An error that a server of one revision answered with, as a caller of another is to see it."""
+    code, target = error.code, call.caller.revision
+    if call.method in _OF_RESOURCES and _says_not_found(error, source):
+        missing = errors.ResourceNotFound(call.params.uri)
+        missing.message = error.message
+        return missing
+    if source.era == "modern" and target.era != "modern":
+        code = _OLDER.get(code, code)
+    if code == error.code:
+        return error
+    return errors.RemoteError(code, error.message, error.data)
+
+
+def _says_not_found(error: errors.RemoteError, source: Revision) -> bool:
+    if source.era != "modern":
+        return error.code == RESOURCE_NOT_FOUND
+    return error.code == INVALID_PARAMS and isinstance(error.data, dict) and "uri" in error.data
 
 
 def http_status(error: errors.HubbubError) -> int:

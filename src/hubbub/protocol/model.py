@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from hubbub.ports import Peer
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+DEFAULT_LOG_LEVEL = "info"
+"""What a legacy client hears that did not say what it wants to hear."""
 
 
 class Implementation(msgspec.Struct, rename="camel"):
@@ -59,6 +61,21 @@ class Caller(msgspec.Struct, kw_only=True):
             return capability in self.capabilities
         declared = self.capabilities.get(capability)
         return isinstance(declared, dict) and mode in declared
+
+    @property
+    def least_log_level(self) -> str | None:
+        """From which level on it hears logs; None: it hears none."""
+        if self.log_level is None and self.revision.era == "legacy":
+            return DEFAULT_LOG_LEVEL
+        return self.log_level if self.revision.is_mcp else None
+
+    def hears(self, level: str) -> bool:
+        """Whether it wants to hear a log of this level; a level that nobody knows is the least."""
+        least = self.least_log_level
+        if least is None:
+            return False
+        rank = LOG_LEVELS.index(level) if level in LOG_LEVELS else 0
+        return rank >= LOG_LEVELS.index(least)
 
 
 class Meta(msgspec.Struct, frozen=True):
@@ -115,3 +132,7 @@ class RawReply(Reply):
     """A result that only passes through: re-encoded one level deep at most, never parsed."""
 
     body: Raw
+    revision: Revision | None = None
+    """How whoever answered speaks; None: it is already as its caller expects it."""
+    wraps: bool = False
+    """Whether structured content goes into an object for those who only know objects, even if it is one."""

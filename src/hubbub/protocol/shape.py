@@ -15,6 +15,7 @@ from msgspec import UNSET, Raw
 from hubbub.errors import ToolError
 from hubbub.protocol.content import Audio, Content, EmbeddedResource, ResourceContents, ResourceLink, Text
 from hubbub.protocol.model import Implementation, RawReply, Reply
+from hubbub.protocol.passed import shape_passed
 from hubbub.protocol.revisions import Revision
 from hubbub.protocol.wire import (
     InitializeReply,
@@ -143,6 +144,8 @@ def _older_content(item: Content, revision: Revision) -> Content:
 
 
 def _shape_raw(reply: RawReply, revision: Revision, identity: dict[str, Any]) -> Any:
+    if reply.revision is not None:
+        return shape_passed(reply, revision, identity)
     if not revision.result_type:
         return reply.body
     members = msgspec.json.decode(reply.body, type=dict[str, Raw])

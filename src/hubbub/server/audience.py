@@ -7,6 +7,7 @@ once and hears the newest, because a change is a hint to look again, not a recor
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 import msgspec
@@ -26,6 +27,10 @@ RESOURCE_UPDATED = "notifications/resources/updated"
 class Listener(Protocol):
     """Someone who may want to hear of a change."""
 
+    @property
+    def watching(self) -> Collection[str]:
+        """The resources that it is told of."""
+
     def hear(self, note: Note) -> None:
         """Take the change or ignore it; never wait and never fail."""
 
@@ -35,6 +40,8 @@ class Audience:
 
     def __init__(self) -> None:
         self._listeners: dict[Listener, None] = {}
+        self.left: Callable[[], None] | None = None
+        """Called when somebody listens no more."""
 
     def end_listens(self, back: Peer | None = None) -> None:
         """Answer open listens, all of them or those of one connection."""
@@ -52,7 +59,14 @@ class Audience:
 
     def remove(self, listener: Listener) -> None:
         """Stop telling this listener."""
-        self._listeners.pop(listener, None)
+        if listener in self._listeners:
+            del self._listeners[listener]
+            if self.left is not None:
+                self.left()
+
+    def watched(self) -> set[str]:
+        """Every resource that somebody is told of."""
+        return {uri for listener in self._listeners for uri in listener.watching}
 
     def publish(self, note: Note) -> None:
         """Tell everyone."""
@@ -86,6 +100,11 @@ class Listen:
     def back(self) -> Peer:
         """Where the notes go."""
         return self._call.back
+
+    @property
+    def watching(self) -> Collection[str]:
+        """The resources that it is told of."""
+        return self._uris
 
     @property
     def tag(self) -> dict[str, Any]:

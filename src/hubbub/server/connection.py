@@ -207,6 +207,11 @@ class Connection:
         self._send(message)
         await self._drained()
 
+    @property
+    def watching(self) -> set[str]:
+        """The resources that this session is told of."""
+        return self._caller.watching
+
     def hear(self, note: Note) -> None:
         """Pass a change on, if this session is of the kind that is told unasked."""
         if self._spoke_modern and not self._caller.revision.is_mcp:

@@ -20,7 +20,7 @@ from hubbub.ports import Interruptible
 from hubbub.protocol.content import Text
 from hubbub.protocol.forms import decode_form, form_schema
 from hubbub.protocol.jsonrpc import NULL
-from hubbub.protocol.model import LOG_LEVELS, NO_META, Call, Caller, Note, RawReply
+from hubbub.protocol.model import NO_META, Call, Caller, Note, RawReply
 from hubbub.protocol.wire import MessageParams, ProgressParams
 from hubbub.server.asking import require_form
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
-_DEFAULT_LEVEL = "info"
 _STARTS_OF_TOKENS = b'"-0123456789'
 
 
@@ -118,7 +117,7 @@ class Context:
 
     async def log(self, level: LogLevel, data: Any, *, logger: str | None = None) -> None:
         """Send a log message to the client, if it wants messages of this level."""
-        if self._ended or not self._wants(level):
+        if self._ended or not self.caller.hears(level):
             return
         params = MessageParams(level, data, UNSET if logger is None else logger)
         await self.call.back.notify(Note("notifications/message", params))
@@ -235,17 +234,6 @@ class Context:
         self._ended = True
         for answer in list(self._waiting):
             answer.cancel()
-
-    def _wants(self, level: str) -> bool:
-        caller = self.caller
-        if not caller.revision.is_mcp:
-            return False
-        wanted = caller.log_level
-        if wanted is None:
-            if caller.revision.stateless:
-                return False
-            wanted = _DEFAULT_LEVEL
-        return LOG_LEVELS.index(level) >= LOG_LEVELS.index(wanted)
 
     def _require(self, capability: str, *, has_revision: bool = True, mode: str | None = None) -> None:
         if not has_revision or not self.caller.can(capability, mode):

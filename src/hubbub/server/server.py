@@ -37,6 +37,7 @@ from hubbub.server.tools import Tool
 from hubbub.server.views import EVERYTHING, View
 
 F = TypeVar("F", bound=Callable[..., Any])
+_NO_HEADERS: Mapping[str, tuple[str, ...]] = {}
 HealthCheck = Callable[[], Awaitable[str | None]]
 Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
 
@@ -82,6 +83,8 @@ class Server:
         self.cache = cache if cache is not None else CacheHint()
         self.state: Any = None
         """What the lifespan yielded, while the server runs."""
+        self.views: Mapping[str, Server] = {}
+        """Servers at the same address that show less, by the name of what they show."""
         self.health_checks: list[HealthCheck] = []
         """Each says what is wrong with something the server depends on, or None."""
         self.peer: Peer = self
@@ -171,6 +174,11 @@ class Server:
         if isinstance(call.params, InvalidParams):
             raise call.params
         return await method(self, call)
+
+    def tool_headers(self, name: str) -> Mapping[str, tuple[str, ...]]:
+        """Which arguments of a tool HTTP clients mirror in headers."""
+        tool = self.tools.find(name)
+        return _NO_HEADERS if tool is None else tool.headers
 
     async def notify(self, note: Note) -> None:
         """Client notifications that concern the whole server: none does today."""

@@ -36,13 +36,20 @@ class View(msgspec.Struct, frozen=True):
         """Whether this view shows the tool."""
         if self is EVERYTHING:
             return True
-        if not _matches(tool.name, self.include) or _matches(tool.name, self.exclude):
+        if not self.names(tool.name):
             return False
         return not self.read_only or (tool.annotations is not None and tool.annotations.read_only_hint is True)
+
+    def names(self, name: str, qualified: str = "") -> bool:
+        """Whether the patterns let a name through; one with a slash may also mean the `qualified` name."""
+        return _matches(name, qualified, self.include) and not _matches(name, qualified, self.exclude)
 
 
 EVERYTHING = View()
 
 
-def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    return any(pattern == "*" or fnmatchcase(name, pattern) for pattern in patterns)
+def _matches(name: str, qualified: str, patterns: tuple[str, ...]) -> bool:
+    return any(
+        pattern == "*" or fnmatchcase(name, pattern) or ("/" in pattern and fnmatchcase(qualified, pattern))
+        for pattern in patterns
+    )

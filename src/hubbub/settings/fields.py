@@ -80,6 +80,12 @@ class Setting(msgspec.Struct, frozen=True):
         return isinstance(self.kind, type) and issubclass(self.kind, msgspec.Struct)
 
     @property
+    def named_sections(self) -> type[msgspec.Struct] | None:
+        """The settings of each section, if the value is any number of them by name."""
+        kind = get_args(self.kind)[-1] if get_origin(self.kind) is dict else None
+        return kind if isinstance(kind, type) and issubclass(kind, msgspec.Struct) else None
+
+    @property
     def choices(self) -> tuple[str, ...]:
         """The only values there are, if the type names them."""
         return tuple(

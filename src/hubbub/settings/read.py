@@ -10,7 +10,7 @@ from hubbub.errors import SettingsError
 from hubbub.settings.fields import Setting, settings_of
 from hubbub.settings.nearest import nearest
 from hubbub.settings.secret import Secret
-from hubbub.settings.sources import PACKS, PREFIX, SERVERS, Given, Sources, variables_of
+from hubbub.settings.sources import HUB, PACKS, PREFIX, SERVERS, VIEWS, Given, Sources, variables_of
 
 S = TypeVar("S", bound=msgspec.Struct)
 _RULE = re.compile(r"^Expected `\w+` ")
@@ -30,6 +30,13 @@ def read_settings(kind: type[S], sources: Sources, section: Sequence[str] = ()) 
     for setting in settings_of(kind):
         if setting.is_section:
             values[setting.name] = read_settings(setting.kind, sources, (*section, setting.key))
+            continue
+        if setting.named_sections is not None:
+            place = (*section, setting.key)
+            names = sources.file.table(place) if sources.file is not None else {}
+            values[setting.name] = {
+                name: read_settings(setting.named_sections, sources, (*place, name)) for name in names
+            }
             continue
         given = sources.find(section, setting)
         if given is not None:
@@ -53,6 +60,8 @@ def known_variables(kind: type[msgspec.Struct], section: Sequence[str] = ()) -> 
         if setting.is_section:
             names |= known_variables(setting.kind, (*section, setting.key))
             continue
+        if setting.named_sections is not None:
+            continue  # only a file can name them
         variables = variables_of(section, setting)
         names.update(variables)
         if setting.is_secret:
@@ -76,7 +85,7 @@ def _refuse_unknown_keys(kind: type[msgspec.Struct], sources: Sources, section: 
         return
     known = {setting.key for setting in settings_of(kind) if setting.extra.get("in_file", True)}
     if not section:
-        known |= {PACKS, SERVERS}
+        known |= {PACKS, SERVERS, HUB, VIEWS}
     for key in sources.file.table(section):
         if key not in known:
             raise SettingsError(f"{sources.file.place((*section, key))} is not a setting{nearest(key, known)}")

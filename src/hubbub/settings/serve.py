@@ -16,7 +16,11 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     target: Annotated[
         str | None,
-        setting("What to serve: file.py, module:server, or nothing for every pack that can run.", flag="TARGET"),
+        setting(
+            "What to serve: file.py, module:server, or nothing: then the servers in hubbub.toml and --mcp-json, "
+            "or without any of these every pack that can run.",
+            flag="TARGET",
+        ),
     ] = None
     transport: Annotated[Literal["http", "stdio"], setting("How clients reach the server.", flag="--transport")] = (
         "http"
@@ -53,11 +57,19 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     mcp_json: Annotated[
         str | None,
         setting(
-            "A client's mcp.json whose servers are served too (not yet in this version).",
+            "A client's mcp.json whose servers are served too, behind this one endpoint.",
             flag="--mcp-json",
             form="FILE",
         ),
     ] = None
+    view: Annotated[
+        str | None,
+        setting("The view of the hub that a client on stdio sees; otherwise everything.", flag="--view", form="NAME"),
+    ] = None
+    alone: Annotated[
+        bool,
+        setting("Serve only what is named here, not the servers in hubbub.toml.", flag="--alone", switch=True),
+    ] = False
     insecure: Annotated[
         bool, setting("Allow an address that others can reach without authentication.", flag="--insecure", switch=True)
     ] = False

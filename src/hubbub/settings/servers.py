@@ -1,10 +1,11 @@
 """What can be set about one server that we connect to: a section `[servers.NAME]` of `hubbub.toml`.
 
 Written as the ecosystem's files write it; `${NAME}` in a text is taken from the
-environment when the server is reached, not here. Read by the command line.
+environment when the server is reached, not here. Read by the command line for a server
+that it talks to, and by the hub for those that it stands in front of.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -12,9 +13,21 @@ from hubbub import bounds
 from hubbub.settings.fields import setting
 from hubbub.settings.secret import Secret
 
+SomeText: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
+Prefix: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]+$")]
+Bytes: TypeAlias = Annotated[int, msgspec.Meta(ge=1024)]
+
+
+class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How the hub shows one tool of a server: a section `[servers.NAME.tools.TOOL]`."""
+
+    name: Annotated[SomeText | None, setting("The name that clients see.")] = None
+    description: Annotated[str | None, setting("What clients read about it.")] = None
+    hidden: Annotated[bool, setting("Whether it is neither listed nor callable.")] = False
+
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How one server is reached."""
+    """How one server is reached, and how the hub treats it."""
 
     url: Annotated[str | None, setting("Where it listens, if it runs by itself.", form="URL")] = None
     transport: Annotated[
@@ -25,6 +38,12 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     command: Annotated[str | None, setting("The program that serves, if it is to be started.", form="PROGRAM")] = None
     args: Annotated[tuple[str, ...], setting("What the program is given.", form="TEXT")] = ()
     env: Annotated[dict[str, Secret], setting("Variables that the program gets.", form="{NAME = TEXT}")] = {}
+    pack: Annotated[str | None, setting("The installed pack that serves, in the hub's own process.", form="NAME")] = (
+        None
+    )
+    target: Annotated[
+        str | None, setting("The Python program that serves, in the hub's own process.", form="file.py|module:server")
+    ] = None
     cwd: Annotated[str | None, setting("The folder in which the program starts.", form="FOLDER")] = None
     timeout_s: Annotated[float, setting("How long one answer may take.", gt=0)] = bounds.COMMAND_S
     protocol_version: Annotated[str | None, setting("The only protocol version to speak.", form="YYYY-MM-DD")] = None
@@ -32,6 +51,31 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
         bool | None, setting("Whether the address may lead into a private network; unset: if it says so itself.")
     ] = None
 
+    max_response_bytes: Annotated[Bytes | None, setting("The largest answer that is read.", form="N")] = None
+    enabled: Annotated[bool, setting("Whether the hub serves it.")] = True
+    max_calls: Annotated[int, setting("Calls that the hub runs there at once; more wait.", ge=1)] = (
+        bounds.UPSTREAM_CALLS
+    )
+    sessions: Annotated[
+        Literal["shared", "own"],
+        setting("Whether clients may use a session one after another, or each keeps one for itself."),
+    ] = "shared"
+    max_sessions: Annotated[int, setting("Sessions that the hub keeps open there at once.", ge=1)] = (
+        bounds.UPSTREAM_SESSIONS
+    )
+    prefix: Annotated[
+        Literal["collision", "always", "never"],
+        setting("When names of tools and prompts get the server's name in front."),
+    ] = "collision"
+    prefix_text: Annotated[
+        Prefix | None,
+        setting("What is put in front instead of the server's name.", form="LETTERS"),
+    ] = None
+    include: Annotated[tuple[str, ...], setting("The tools and prompts to show, as patterns.", form="PATTERN")] = ("*",)
+    exclude: Annotated[tuple[str, ...], setting("Those not to show.", form="PATTERN")] = ()
+    read_only: Annotated[bool, setting("Whether only tools that say they change nothing are shown.")] = False
+    tools: Annotated[dict[str, ToolSettings], setting("How single tools are shown.", form="[section]")] = {}
+
     def __post_init__(self) -> None:
-        if (self.url is None) == (self.command is None):
-            raise ValueError("give either url or command")
+        if sum(way is not None for way in (self.url, self.command, self.pack, self.target)) != 1:
+            raise ValueError("give either url or command, or for the hub alone pack or target")

@@ -23,6 +23,10 @@ PACKS: Final = "packs"
 """The section that has one section for each pack."""
 SERVERS: Final = "servers"
 """The section that has one section for each server that we connect to."""
+HUB: Final = "hub"
+"""The section about all of them behind one endpoint."""
+VIEWS: Final = "views"
+"""The section that has one section for each view of the hub."""
 _DEFAULT_FILE: Final = "hubbub.toml"
 _NOTHING: Final[Mapping[str, Any]] = {}
 

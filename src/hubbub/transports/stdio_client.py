@@ -20,6 +20,7 @@ from hubbub.errors import HubbubError, TransportError
 from hubbub.ports import Outgoing, Receiver, as_it_is
 from hubbub.protocol.framing import Framer, encode_line
 from hubbub.protocol.jsonrpc import encode_notification
+from hubbub.transports import guardian
 from hubbub.transports.process_group import end_group, is_alive
 
 INHERITED: Final = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
@@ -59,6 +60,7 @@ class StdioLink:
         hide: Callable[[Any], Any] = as_it_is,
         limit: int = bounds.LINE_BYTES,
         close_s: float = bounds.CLOSE_S,
+        is_guarded: bool = False,
     ) -> None:
         self.hide = hide
         self.address = f"stdio:{command[0]}"
@@ -69,6 +71,7 @@ class StdioLink:
         self._mask = mask
         self._limit = limit
         self._close_s = close_s
+        self._is_guarded = is_guarded
         self._child: _Child | None = None
         self._closing: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -101,8 +104,10 @@ class StdioLink:
                 "TRANSPORT_ERROR", f"{self._command[0]!r} cannot be started: {told}", may_have_executed=False
             ) from error
         self._child = child
+        if self._is_guarded:
+            guardian.guard(child.pid)
         if self._is_closed:
-            await self._child.end(self._close_s)
+            await self._end(child)
             raise TransportError("CLOSED", "The client was closed while the server started", may_have_executed=False)
 
     async def exchange(self, outgoing: Outgoing) -> None:
@@ -131,8 +136,13 @@ class StdioLink:
         if self._child is None:
             return
         if self._closing is None:
-            self._closing = asyncio.ensure_future(self._child.end(self._close_s))
+            self._closing = asyncio.ensure_future(self._end(self._child))
         await asyncio.shield(self._closing)
+
+    async def _end(self, child: _Child) -> None:
+        await child.end(self._close_s)
+        if self._is_guarded:
+            guardian.release(child.pid)
 
     async def _write(self, message: bytes) -> None:
         child = self._child

@@ -3,6 +3,7 @@
 GET /            what this is            POST GET DELETE /mcp    the protocol
 GET /health      is it alive             GET /mcp/health         are its backends alive
 GET /metrics     figures for Prometheus  GET /sse, POST /messages   the oldest transport
+                                         POST GET DELETE /mcp/{view}   less of it, where there are views
 """
 
 from __future__ import annotations
@@ -19,28 +20,20 @@ from hubbub.errors import (
     ConnectionClosed,
     HubbubError,
     MethodNotAllowed,
-    Overloaded,
-    SessionNotFound,
-    SessionRequired,
-    UnsupportedVersion,
 )
 from hubbub.observe import CONTENT_TYPE, Metrics, log_refusal
 from hubbub.ports import Gate, HttpExchange, OldPair, Quotas
-from hubbub.protocol.error_forms import INTERNAL_ERROR, INVALID_REQUEST, error_object, http_status
+from hubbub.protocol.error_forms import INTERNAL_ERROR, error_object, http_status
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.jsonrpc import NULL, ErrorObject, encode_error
 from hubbub.protocol.model import ANONYMOUS, Principal
 from hubbub.protocol.refusal import Refusal
-from hubbub.protocol.revisions import LEGACY, NEWEST_LEGACY, SUPPORTED_VERSIONS, is_modern_version
+from hubbub.protocol.revisions import NEWEST_LEGACY
 from hubbub.security.quotas import caller_of
 from hubbub.server.http.call_stream import ResponseMode
-from hubbub.server.http.cookies import Cookies
-from hubbub.server.http.legacy import Legacy
-from hubbub.server.http.modern import Modern
-from hubbub.server.http.plain import Plain
-from hubbub.server.http.post import VERSION_HEADER, Post
+from hubbub.server.http.mcp_route import McpRoute, RouteOptions, refuse
 from hubbub.server.http.sessions import Sessions
-from hubbub.server.http.streams import UNNUMBERED, EventStore, Stream
+from hubbub.server.http.streams import EventStore
 from hubbub.server.server import Server
 from hubbub.transports import websocket
 
@@ -49,7 +42,10 @@ logger = logging.getLogger("hubbub.http")
 API_VERSION = "1.0.0"
 """Of the plain interface, as contract 001 numbers it."""
 API_MAJOR = "1"
+MCP = "/mcp"
 READINESS = "/mcp/health"
+_VIEWS = "/mcp/"
+_VIEW_PATTERN = "/mcp/{view}"
 _POST_ONLY = ((b"allow", b"POST"),)
 Route = Callable[[HttpExchange, Principal], Awaitable[None]]
 
@@ -76,24 +72,27 @@ class Endpoint:
         self._gate = gate
         self._quotas = quotas
         self._metrics = metrics
-        self._store = EventStore() if store is None else store
-        self.sessions = Sessions(server.audience, limit=most_sessions, idle_s=session_idle_s, store=self._store)
-        self._most_streams = most_streams
-        self._legacy = Legacy(server, self.sessions, mode)
-        self._plain = Plain(server, Cookies())
-        self._plain_streams: set[Stream] = set()
-        self._open_streams = 0
-        post = Post(Modern(server, mode), self._legacy, self._plain, plain_allowed=plain_allowed, quotas=quotas)
+        self._options = options = RouteOptions(
+            mode=mode,
+            plain_allowed=plain_allowed,
+            quotas=quotas,
+            most_sessions=most_sessions,
+            session_idle_s=session_idle_s,
+            most_streams=most_streams,
+            store=store,
+        )
+        self._main = McpRoute(server, options)
+        self._views: dict[str, McpRoute] = {}
         self._routes: dict[str, dict[str, Route]] = {
-            "/mcp": {"POST": post, "GET": self._listen, "DELETE": self._end_session},
+            MCP: _methods_of(self._main),
             "/": {"GET": self._about},
             "/health": {"GET": self._health},
             READINESS: {"GET": self._readiness},
         }
         if metrics is not None:
             self._routes["/metrics"] = {"GET": self._figures}
-            metrics.gauge("sessions", "Open legacy sessions.", lambda: len(self.sessions))
-            metrics.gauge("streams", "Open streams of GET /mcp.", lambda: self._open_streams)
+            metrics.gauge("sessions", "Open legacy sessions.", lambda: sum(map(len, self._all_sessions())))
+            metrics.gauge("streams", "Open streams of GET /mcp.", lambda: options.open_streams)
         if old_pair is not None:
             self._routes["/sse"] = {"GET": old_pair.listen}
             self._routes["/messages"] = {"POST": old_pair.post}
@@ -133,9 +132,9 @@ class Endpoint:
                 await exchange.reply(500, encode_error(NULL, ErrorObject(INTERNAL_ERROR, "Internal error")))
         finally:
             if self._metrics is not None:
-                self._metrics.response(exchange.path, exchange.status)
+                self._metrics.response(self._pattern(exchange.path), exchange.status)
             if exchange.status >= 400 and not is_stopping:
-                _log_refusal(exchange, name)
+                _log_refusal(exchange, self._pattern(exchange.path), name)
 
     async def admit(self, headers: Headers, client: str, path: str) -> Principal | Refusal:
         """Who calls, or why they may not: for every route and for WebSockets alike."""
@@ -148,23 +147,53 @@ class Endpoint:
         if self._quotas is not None:
             # Whoever is not let in is counted too, by address: guessing keys must not be free.
             known = principal if isinstance(principal, Principal) else ANONYMOUS
-            refusal = self._quotas.check(path, caller_of(known, client))
+            # A view is another way to the same tools, whether there is one of that name or not.
+            counted = MCP if path.startswith(_VIEWS) and path != READINESS else path
+            refusal = self._quotas.check(counted, caller_of(known, client))
             if refusal is not None:
                 return refusal if known is ANONYMOUS else msgspec.structs.replace(refusal, principal=known.name)
         return principal
 
     def _route(self, exchange: HttpExchange) -> Route | Refusal:
-        methods = self._routes.get(exchange.path)
+        path = exchange.path
+        methods = self._routes.get(path)
+        if methods is None and path.startswith(_VIEWS):
+            methods = self._view_at(path)
         if methods is None:
-            if exchange.path == websocket.PATH:
-                return Refusal(426, "This path speaks WebSocket, subprotocol mcp.v1", ((b"upgrade", b"websocket"),))
-            known = ", ".join([*self._routes, websocket.PATH])
-            return Refusal(404, f"There is nothing at this path; try one of {known}")
-        route = methods.get("GET" if exchange.method == "HEAD" and exchange.path != "/mcp" else exchange.method)
+            return self._nothing_at(path)
+        is_mcp = path == MCP or (path.startswith(_VIEWS) and path != READINESS)
+        route = methods.get("GET" if exchange.method == "HEAD" and not is_mcp else exchange.method)
         if route is None:
             allowed = ", ".join(methods)
             return Refusal(405, f"This path takes only {allowed}", ((b"allow", allowed.encode()),))
         return route
+
+    def _view_at(self, path: str) -> dict[str, Route] | None:
+        name = path.removeprefix(_VIEWS)
+        server = self._server.views.get(name)
+        known = self._views.get(name)
+        if known is not None and known.server is not server:
+            known.end_streams()  # the view is gone, or another one now
+            del self._views[name]
+            known = None
+        if server is None:
+            return None
+        if known is None:
+            known = self._views[name] = McpRoute(server, self._options)
+        return _methods_of(known)
+
+    def _nothing_at(self, path: str) -> Refusal:
+        if path == websocket.PATH:
+            return Refusal(426, "This path speaks WebSocket, subprotocol mcp.v1", ((b"upgrade", b"websocket"),))
+        views = self._server.views
+        if views and path.startswith(_VIEWS):
+            return Refusal(404, f"There is no view of this name; there are: {', '.join(views)}")
+        known = ", ".join([*self._routes, *(_VIEWS + view for view in views), websocket.PATH])
+        return Refusal(404, f"There is nothing at this path; try one of {known}")
+
+    def _pattern(self, path: str) -> str:
+        """The route of a path, for figures and logs."""
+        return _VIEW_PATTERN if path.removeprefix(_VIEWS) in self._views and path.startswith(_VIEWS) else path
 
     # -- about ---------------------------------------------------------------
 
@@ -193,82 +222,27 @@ class Endpoint:
         body = self._metrics.render()
         await exchange.reply(200, body, [(b"content-type", CONTENT_TYPE.encode())])
 
-    # -- streams and sessions --------------------------------------------------
+    # -- sessions and the end ----------------------------------------------------
 
-    async def _listen(self, exchange: HttpExchange, principal: Principal) -> None:
-        headers = exchange.headers
-        session, names_session = self._legacy.session_of(headers, principal)
-        if not _accepts_stream(headers):
-            await refuse(exchange, Refusal(406, "GET /mcp is a stream; send `Accept: text/event-stream`"))
-            return
-        self._refuse_wrong_era(headers, names_session and session is None, session is not None)
-        if self._open_streams >= self._most_streams:
-            raise Overloaded("open streams", self._most_streams)
-        self._open_streams += 1
-        exchange.watch(cancel=True)
-        try:
-            if session is not None:
-                await self._legacy.listen(exchange, session)
-            else:
-                await self._listen_plainly(exchange, principal)
-            await exchange.end()
-        except asyncio.CancelledError:
-            if not exchange.has_left:
-                raise
-        finally:
-            exchange.unwatch()
-            self._open_streams -= 1
+    def _all_sessions(self) -> list[Sessions]:
+        return [route.sessions for route in (self._main, *self._views.values())]
 
-    async def _listen_plainly(self, exchange: HttpExchange, principal: Principal) -> None:
-        stream = Stream(UNNUMBERED, self._store)
-        self._plain_streams.add(stream)
-        try:
-            await self._plain.listen(exchange, principal, stream)
-        finally:
-            self._plain_streams.discard(stream)
-            stream.discard()
-
-    async def _end_session(self, exchange: HttpExchange, principal: Principal) -> None:
-        session, names_session = self._legacy.session_of(exchange.headers, principal)
-        self._refuse_wrong_era(exchange.headers, names_session and session is None, session is not None)
-        if session is None:
-            raise SessionRequired("There is no session to end; name it in the header Mcp-Session-Id")
-        self._legacy.end(session)
-        await exchange.reply(204)
-
-    def _refuse_wrong_era(self, headers: Headers, is_unknown: bool, has_session: bool) -> None:
-        version = headers.get(VERSION_HEADER)
-        if version is not None and is_modern_version(version):
-            raise MethodNotAllowed("This protocol revision only has POST")
-        if version is not None and version not in LEGACY:
-            raise UnsupportedVersion(version, SUPPORTED_VERSIONS)
-        if is_unknown:
-            raise SessionNotFound("This session has ended or never existed; send `initialize` again")
-        if version is not None and not has_session:
-            raise SessionRequired("This request belongs to no session; send `initialize` first")
-
-    # -- the end ---------------------------------------------------------------
+    def sweep(self) -> None:
+        """End sessions that have been idle for too long."""
+        for sessions in self._all_sessions():
+            sessions.sweep()
 
     def end_streams(self) -> None:
         """Let every open stream end, so that the process can."""
-        self._server.audience.end_listens()
-        for stream in list(self._plain_streams):
-            stream.finish()
-        self.sessions.end_streams()
+        for route in (self._main, *self._views.values()):
+            route.end_streams()
 
 
-async def refuse(exchange: HttpExchange, refusal: Refusal) -> None:
-    """Answer a request that is not let in."""
-    body = encode_error(NULL, ErrorObject(INVALID_REQUEST, refusal.message))
-    await exchange.reply(refusal.status, body, refusal.headers)
+def _methods_of(route: McpRoute) -> dict[str, Route]:
+    return {"POST": route.post, "GET": route.listen, "DELETE": route.end_session}
 
 
-def _log_refusal(exchange: HttpExchange, principal: str | None) -> None:
+def _log_refusal(exchange: HttpExchange, pattern: str, principal: str | None) -> None:
     is_refusal = exchange.status < 500 or (exchange.status == 503 and exchange.path != READINESS)
     if is_refusal:  # what is broken says so itself
-        log_refusal(exchange.path, exchange.status, exchange.client, principal)
-
-
-def _accepts_stream(headers: Headers) -> bool:
-    accept = headers.get(b"accept")
-    return accept is None or any(kind in accept for kind in ("text/event-stream", "*/*", "text/*"))
+        log_refusal(pattern, exchange.status, exchange.client, principal)

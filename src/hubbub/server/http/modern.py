@@ -70,11 +70,11 @@ class Modern:
             self._check_parameter_headers(name, incoming.params.arguments, headers)
 
     def _check_parameter_headers(self, name: str, arguments: msgspec.Raw, headers: Headers) -> None:
-        tool = self._server.tools.find(name)
-        if tool is None or not tool.headers:
+        wanted = self._server.tool_headers(name)
+        if not wanted:
             return
         try:
             given = msgspec.json.decode(arguments, type=dict)
         except msgspec.DecodeError:
             return  # the tool itself says what is wrong with its arguments
-        check_parameters(tool.headers, given, lambda header: headers.get(header.lower().encode()))
+        check_parameters(wanted, given, lambda header: headers.get(header.lower().encode()))

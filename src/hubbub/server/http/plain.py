@@ -69,6 +69,8 @@ class Plain:
 class _PlainListener:
     """Puts every change of a list on a stream; plain callers subscribe to no resources."""
 
+    watching: tuple[str, ...] = ()
+
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
 

@@ -37,6 +37,8 @@ from hubbub.server.http.plain import Plain
 from hubbub.server.http.sessions import Session
 
 VERSION_HEADER = b"mcp-protocol-version"
+_ROUTE = "/mcp"
+"""What its messages are counted as, at whichever path they come in."""
 _NO_BATCHES = "Batches are not part of this protocol revision; send one message at a time"
 
 
@@ -131,7 +133,7 @@ class Post:
             await _refuse(exchange, error, NEWEST_LEGACY)
             return
         caller, headers = self._plain.caller(exchange, principal) if session is None else (session.caller, ())
-        count = None if self._quotas is None else self._quotas.count_for(exchange.path, principal, exchange.client)
+        count = None if self._quotas is None else self._quotas.count_for(_ROUTE, principal, exchange.client)
         batch = _Batch(exchange, caller, session, set())
         exchange.watch(cancel=session is None)
         try:

@@ -79,6 +79,11 @@ class Session:
         return None if self._streams is None else self._streams.get(identifier)
 
     @property
+    def watching(self) -> set[str]:
+        """The resources that it is told of."""
+        return self.caller.watching
+
+    @property
     def is_in_use(self) -> bool:
         """Whether something of it runs or is being read."""
         return bool(self.running) or any(stream.is_read for stream in self._own or [])

@@ -1,0 +1,81 @@
+"""A hub from the settings: its upstreams made, those of this process loaded."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from hubbub.assembly.hub_config import hub_config
+from hubbub.assembly.installing import Installed, install_pack, use_profile
+from hubbub.assembly.targets import load_target
+from hubbub.errors import SettingsError
+from hubbub.hub.config import HubConfig, UpstreamConfig
+from hubbub.hub.hub import Hub
+from hubbub.hub.making import make_upstream
+from hubbub.hub.upstream import Upstream
+from hubbub.ports import Sealer
+from hubbub.server.server import Server
+from hubbub.settings import nearest
+from hubbub.settings.hub import HubSettings
+from hubbub.settings.secret import Secret
+from hubbub.settings.serve import ServeSettings
+from hubbub.settings.sources import Sources
+
+_ALONE = "HUBBUB_ALONE"
+
+
+def assemble_hub(settings: ServeSettings, sources: Sources) -> Server:
+    """The hub that the settings describe, as the server that its clients see.
+
+    Raises: as `assemble`.
+    """
+    config = hub_config(settings, sources)
+    hub = Hub(config, make_upstream=load_upstream)
+    _check_profile(settings.tool_profile, config, hub)
+    return hub.fronts[settings.view or ""]
+
+
+def load_upstream(config: UpstreamConfig, settings: HubSettings, sealer: Sealer) -> Upstream:
+    """The upstream of a config; a pack or a program is loaded into this process.
+
+    Raises:
+        SettingsError: there is no such pack or program.
+        PackUnavailable: the pack cannot run.
+        TargetFailed: the program raised while it was loaded.
+    """
+    if config.pack is not None or config.target is not None:
+        config = replace(config, server=_load(config))
+    elif config.remote is not None and not config.remote.is_remote:
+        # A child that is ours too must not become a hub of the same file, and so on without end.
+        variables = {_ALONE: Secret("true"), **config.remote.env}
+        config = replace(config, remote=replace(config.remote, env=variables))
+    return make_upstream(config, settings, sealer)
+
+
+def _load(config: UpstreamConfig) -> Server:
+    if config.target is not None:
+        server = load_target(config.target)
+        part = Installed("target", tuple(server.tools.names()), dict(server.profiles))
+    else:
+        assert config.pack is not None
+        from hubbub.assembly.entries import choose_packs, find_packs
+
+        (pack,) = choose_packs((config.pack,), find_packs())
+        server = Server(pack.name)
+        part = install_pack(server, pack, config.pack_settings)
+    if config.profile is not None and config.profile in part.profiles:
+        use_profile(server, config.profile, [part])
+    return server
+
+
+def _check_profile(profile: str | None, config: HubConfig, hub: Hub) -> None:
+    """Refuse a profile that none of those in this process has."""
+    if profile is None:
+        return
+    known = {name for upstream in hub.upstreams.values() for name in _profiles_of(upstream)}
+    if profile not in known:
+        raise SettingsError(f"--tool-profile: there is no profile {profile!r}{nearest(profile, known)}")
+
+
+def _profiles_of(upstream: Upstream) -> list[str]:
+    server = getattr(upstream, "server", None)
+    return list(server.profiles) if isinstance(server, Server) else []

@@ -1,0 +1,163 @@
+"""From settings to the one value that a hub is built from: which servers, shown how.
+
+Reads the files and knows which packs there are, but starts nothing. Called when `hubbub
+serve` starts, and whenever one of the files has changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+
+from hubbub import __version__, bounds
+from hubbub.assembly.checking import refuse_foreign_flags
+from hubbub.assembly.servers import reached_by
+from hubbub.client.mcp_json import read_mcp_json
+from hubbub.errors import SettingsError
+from hubbub.hub.config import OWN, HubConfig, UpstreamConfig
+from hubbub.settings import nearest
+from hubbub.settings.hub import HubSettings, ViewSettings
+from hubbub.settings.read import read_settings
+from hubbub.settings.serve import ServeSettings
+from hubbub.settings.servers import ServerSettings
+from hubbub.settings.sources import HUB, SERVERS, VIEWS, Sources
+
+if TYPE_CHECKING:
+    from hubbub.server.pack import Pack
+
+_VIEW_NAME: Final = re.compile(r"[a-z0-9-]{1,64}")
+_RESERVED_VIEWS: Final = ("health",)
+_SHOWN: Final = (
+    "max_calls",
+    "sessions",
+    "max_sessions",
+    "prefix",
+    "prefix_text",
+    "include",
+    "exclude",
+    "read_only",
+    "tools",
+)
+"""What a section says that concerns the hub and not the way to the server."""
+
+
+def hub_config(settings: ServeSettings, sources: Sources) -> HubConfig:
+    """The hub that the settings describe.
+
+    Raises:
+        SettingsError: a name or value is wrong; the message says where it stands.
+        PackUnavailable: a pack that was asked for cannot run.
+    """
+    packs = _Packs(sources)
+    written = [] if settings.alone else list(_of_file(sources, packs))
+    has_others = bool(written) or settings.mcp_json is not None
+    upstreams = [
+        *written,
+        *_of_mcp_json(settings.mcp_json),
+        *_of_packs(settings, packs, has_others=has_others),
+    ]
+    refuse_foreign_flags(sources, packs.used)
+    _refuse_doubles(upstreams)
+    views = _views(sources, {upstream.id for upstream in upstreams})
+    if settings.view is not None and settings.view not in views:
+        raise SettingsError(f"--view: there is no view {settings.view!r} in hubbub.toml{nearest(settings.view, views)}")
+    if settings.view is not None and settings.transport != "stdio":
+        raise SettingsError(
+            f"--view goes with --transport stdio; over HTTP the address says which: /mcp/{settings.view}"
+        )
+    return HubConfig(
+        version=__version__,
+        upstreams=tuple(upstreams),
+        hub=read_settings(HubSettings, sources, (HUB,)),
+        views=views,
+        lists_safe_names=settings.tool_names == "safe",
+    )
+
+
+class _Packs:
+    """The installed packs, looked for once somebody asks."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._known: dict[str, Any] | None = None
+        self.used: list[Pack] = []
+
+    def choose(self, names: tuple[str, ...]) -> Iterator[tuple[Pack, Any]]:
+        """The packs of these names, or all that can run, each with what is set for it."""
+        from hubbub.assembly.assemble import settings_for
+        from hubbub.assembly.entries import choose_packs, find_packs
+
+        if self._known is None:
+            self._known = find_packs()
+        for pack in choose_packs(names, self._known):
+            self.used.append(pack)
+            yield pack, settings_for(pack, self._sources)
+
+
+def _of_file(sources: Sources, packs: _Packs) -> Iterator[UpstreamConfig]:
+    for name in sources.file.table((SERVERS,)) if sources.file is not None else {}:
+        assert sources.file is not None
+        section = (SERVERS, name)
+        settings = read_settings(ServerSettings, sources, section)
+        if not settings.enabled:
+            continue
+        shown = {field: getattr(settings, field) for field in _SHOWN}
+        config = UpstreamConfig(id=name, origin=sources.file.place(section), **shown)
+        if settings.pack is not None:
+            ((_, own),) = packs.choose((settings.pack,))
+            yield replace(config, pack=settings.pack, pack_settings=own)
+        elif settings.target is not None:
+            yield replace(config, target=settings.target)
+        else:
+            yield replace(config, remote=reached_by(name, settings))
+
+
+def _of_mcp_json(path: str | None) -> Iterator[UpstreamConfig]:
+    if path is not None:
+        for found in read_mcp_json(Path(path).expanduser()):
+            remote = replace(found, timeout_s=bounds.COMMAND_S)
+            yield UpstreamConfig(id=found.id, remote=remote, origin=f"{path}: {found.id}")
+
+
+def _of_packs(settings: ServeSettings, packs: _Packs, *, has_others: bool) -> Iterator[UpstreamConfig]:
+    """What `serve` would serve without a hub: its target, the packs it names, or all packs if nothing is named."""
+    if settings.target is not None:
+        place = settings.target.rpartition(":")[0] or settings.target
+        name = re.sub(r"\W+", "_", Path(place.removesuffix(".py")).name.rpartition(".")[2])
+        yield UpstreamConfig(id=name, target=settings.target, profile=settings.tool_profile, origin="TARGET")
+    if settings.packs or (settings.target is None and not has_others):
+        for pack, own in packs.choose(settings.packs):
+            yield UpstreamConfig(
+                id=pack.name, pack=pack.name, pack_settings=own, profile=settings.tool_profile, origin="--pack"
+            )
+
+
+def _refuse_doubles(upstreams: Iterable[UpstreamConfig]) -> None:
+    found: dict[str, UpstreamConfig] = {}
+    for upstream in upstreams:
+        if upstream.id == OWN:
+            raise SettingsError(f"{upstream.origin}: a server cannot be called {OWN!r}, which is the hub itself")
+        other = found.setdefault(upstream.id, upstream)
+        if other is not upstream:
+            raise SettingsError(f"{upstream.origin}: another server has this name already ({other.origin})")
+
+
+def _views(sources: Sources, servers: set[str]) -> dict[str, ViewSettings]:
+    views: dict[str, ViewSettings] = {}
+    for name in sources.file.table((VIEWS,)) if sources.file is not None else {}:
+        assert sources.file is not None
+        place = sources.file.place((VIEWS, name))
+        if not _VIEW_NAME.fullmatch(name) or name in _RESERVED_VIEWS:
+            raise SettingsError(f"{place}: a view has a name of a-z, 0-9 and -, and not {', '.join(_RESERVED_VIEWS)}")
+        views[name] = read_settings(ViewSettings, sources, (VIEWS, name))
+        for server in views[name].servers or ():
+            if server not in servers and server != OWN:
+                key = sources.file.place((VIEWS, name, "servers"))
+                raise SettingsError(f"{key}: there is no server {server!r}{nearest(server, servers)}")
+    if len(views) > bounds.HUB_VIEWS:
+        raise SettingsError(f"a hub has at most {bounds.HUB_VIEWS} views")
+    return views

@@ -1,0 +1,41 @@
+"""One server that is written down in `hubbub.toml`, as the config that reaches it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from hubbub.client.config import ServerConfig
+from hubbub.client.mcp_json import parse_mcp_json
+from hubbub.errors import SettingsError
+from hubbub.settings.servers import ServerSettings
+
+
+def reached_by(name: str, settings: ServerSettings) -> ServerConfig:
+    """A section with an address or a command, its variables filled in as in the ecosystem's files.
+
+    Raises: SettingsError.
+    """
+    entry: dict[str, Any] = {
+        "type": settings.transport,
+        "url": settings.url,
+        "headers": {key: value.reveal() for key, value in settings.headers.items()},
+        "command": settings.command,
+        "args": settings.args,
+        "env": {key: value.reveal() for key, value in settings.env.items()},
+        "cwd": settings.cwd,
+    }
+    written = {key: value for key, value in entry.items() if value}
+    (found,) = parse_mcp_json(msgspec.json.encode({"mcpServers": {name: written}}))
+    try:
+        return replace(
+            found,
+            timeout_s=settings.timeout_s,
+            protocol_version=settings.protocol_version,
+            allow_private_network=settings.allow_private_network,
+            max_response_bytes=settings.max_response_bytes,
+        )
+    except SettingsError as error:
+        raise SettingsError(f"server {name!r}: {error.message}") from None

@@ -1,0 +1,148 @@
+"""One server that is kept connected: tried again after each loss, each time after a longer wait.
+
+What `fleet` has one of for each of its servers, and the hub for each of its upstreams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from hubbub.client.client import Client
+from hubbub.errors import ConnectionClosed, HubbubError
+from hubbub.net.backoff import Backoff
+
+logger = logging.getLogger("hubbub.client")
+
+_STEADY_S: Final = 30.0
+"""A server that stayed this long is not one that fails at once."""
+
+
+class Keeper:
+    """Keeps the client of one server open. Starts with `start`, ends with `close`."""
+
+    def __init__(
+        self,
+        name: str,
+        make: Callable[[], Client],
+        *,
+        restart: bool = True,
+        backoff: Backoff | None = None,
+        on_change: Callable[[], Any] | None = None,
+    ) -> None:
+        self.name = name
+        self.client: Client | None = None
+        """The one that can be asked now."""
+        self.error: HubbubError | None = None
+        """Why there is none."""
+        self.retry_at: float | None = None
+        """When it is tried again, on the loop's clock; None while there is nothing to wait for."""
+        self._make = make
+        self._restart = restart
+        self._backoff = Backoff() if backoff is None else backoff
+        self._on_change = on_change
+        """Called whenever one of the three above has changed."""
+        self._task: asyncio.Task[None] | None = None
+        self._tried = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._is_trying = True
+        self._is_closed = False
+
+    @property
+    def is_started(self) -> bool:
+        """Whether it keeps, or has kept."""
+        return self._task is not None
+
+    def start(self) -> None:
+        """Begin to keep; again is nothing."""
+        if self._task is None and not self._is_closed:
+            self._task = asyncio.create_task(self._keep())
+
+    def cancel(self) -> None:
+        """Stop keeping, without waiting until the server is gone."""
+        self._is_closed = True
+        if self._task is not None:
+            self._task.cancel()
+
+    async def close(self) -> None:
+        """Part with the server."""
+        self.cancel()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def tried(self) -> None:
+        """Wait until the try that runs now, or the first one, has ended somehow."""
+        await self._tried.wait()
+
+    async def ready(self) -> Client:
+        """The client; if there is none, after a try at once.
+
+        Raises:
+            HubbubError: why that failed too.
+        """
+        if self.client is None and not self._is_closed:
+            self.start()
+            if not self._is_trying:
+                self._tried.clear()
+                self._hurry.set()
+            await self._tried.wait()
+        if self.client is None:
+            raise self.error or ConnectionClosed(f"The connection to {self.name} was closed")
+        return self.client
+
+    async def _keep(self) -> None:
+        clock = asyncio.get_running_loop().time
+        try:
+            while True:
+                since = clock()
+                await self._visit()
+                if clock() - since > _STEADY_S:
+                    self._backoff.reset()
+                assert self.error is not None
+                logger.warning("%s is not connected: %s", self.name, self.error.message)
+                if not self._restart:
+                    return
+                await self._wait(self._backoff.next_s())
+        finally:
+            self._is_closed = True
+            self._tried.set()
+
+    async def _visit(self) -> None:
+        """Connect, and stay until the server is lost; `error` says why it is."""
+        client = self._make()
+        try:
+            await client.start()
+            self.client, self.error = client, None
+            self._end_try()
+            self.error = await client.wait_lost() or ConnectionClosed(f"The client of {self.name} was closed")
+        except HubbubError as error:
+            self.error = error
+        finally:
+            self.client = None
+            self._end_try()
+            await client.close()
+
+    def _end_try(self) -> None:
+        self._is_trying = False
+        self._tried.set()
+        self._tell()
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait for the next try, or until somebody cannot."""
+        self.retry_at = asyncio.get_running_loop().time() + seconds
+        self._tell()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._hurry.wait()
+        except TimeoutError:
+            pass
+        self._hurry.clear()
+        self._tried.clear()
+        self._is_trying, self.retry_at = True, None
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._on_change is not None:
+            self._on_change()

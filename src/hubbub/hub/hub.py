@@ -1,0 +1,278 @@
+"""Many servers as one: owns the upstreams, the catalog of what they have, and the fronts that show it.
+
+Connects to nothing before somebody asks. A list waits for servers that have not been tried
+yet, all at once and within a bound; those that come later are announced as changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from hubbub.client.watching import Change
+from hubbub.hub.catalog import Catalog, build
+from hubbub.hub.config import HubConfig, UpstreamConfig
+from hubbub.hub.entries import Health
+from hubbub.hub.front import Front
+from hubbub.hub.making import make_upstream
+from hubbub.hub.names import SEPARATOR, Rule, prefix_of
+from hubbub.hub.subscriptions import Subscriptions, Watched
+from hubbub.hub.upstream import Upstream
+from hubbub.ports import Peer, Sealer
+from hubbub.protocol.model import Note
+from hubbub.security.sealed import Sealer as KeyedSealer
+from hubbub.server.audience import PROMPTS_CHANGED, RESOURCES_CHANGED, TOOLS_CHANGED
+from hubbub.settings.hub import HubSettings
+
+logger = logging.getLogger("hubbub.hub")
+
+Make: TypeAlias = Callable[[UpstreamConfig, HubSettings, Sealer], Upstream]
+_NOTES = {"tools": TOOLS_CHANGED, "prompts": PROMPTS_CHANGED, "resources": RESOURCES_CHANGED}
+
+
+class Hub:
+    """Servers behind one endpoint."""
+
+    def __init__(
+        self,
+        config: HubConfig,
+        *,
+        make_upstream: Make = make_upstream,
+        wrap: Callable[[Upstream], Peer] = lambda upstream: upstream,
+        dress: Callable[[Front], None] = lambda front: None,
+    ) -> None:
+        """`wrap` puts something around each upstream's calls, `dress` adds to what each front has of its own."""
+        self.config = config
+        self.sealer = _HubSealer()
+        self.upstreams: dict[str, Upstream] = {}
+        """In the order of the config."""
+        self.peers: dict[str, Peer] = {}
+        """The same, inside whatever changes or counts their calls."""
+        self.problems: list[str] = []
+        """What went wrong with the hub itself, for `hub.status`."""
+        self._make = make_upstream
+        self._wrap = wrap
+        self._dress = dress
+        self._wrappers: list[Callable[[Peer], Peer]] = []
+        self._catalog: Catalog | None = None
+        self._told: set[str] = set()
+        self._tried: set[str] = set()
+        self._refreshes: dict[str, asyncio.Task[None]] = {}
+        self._awaited: set[str] = set()
+        self._is_running = False
+        for upstream in config.upstreams:
+            self._add(self._make(upstream, config.hub, self.sealer))
+        self.subscriptions = Subscriptions(self.upstreams, self._watched)
+        self.fronts: dict[str, Front] = {}
+        """By the name of the view; the one without a name shows everything."""
+        self.views: dict[str, Front] = {}
+        """The same without that one."""
+        self._add_front("")
+        for name in config.views:
+            self._add_front(name)
+
+    @property
+    def main(self) -> Front:
+        """The front that shows everything."""
+        return self.fronts[""]
+
+    @property
+    def catalog(self) -> Catalog:
+        """What all upstreams have, as of now."""
+        if self._catalog is None:
+            snapshots = {id: upstream.snapshot for id, upstream in self.upstreams.items()}
+            self._catalog = build(self.config, snapshots)
+            self._tell_collisions(self._catalog)
+            for front in self.fronts.values():
+                front.outdated()
+        return self._catalog
+
+    def health(self, server: str) -> Health:
+        """How the upstream of an entry is doing."""
+        name = Raw(msgspec.json.encode(server))
+        upstream = self.upstreams.get(server)
+        if upstream is None:
+            return Health(name)
+        state = upstream.state
+        return Health(name, state.is_stale, state.reason if state.is_stale else None)
+
+    # -- connecting ------------------------------------------------------------------
+
+    async def connected(self) -> None:
+        """Wait until every upstream was tried once, all at the same time and within the bound."""
+        if len(self._tried) < len(self.upstreams):
+            await self._try([id for id in self.upstreams if id not in self._tried])
+
+    async def connected_for(self, name: str) -> None:
+        """Wait for whoever may have something of this name, if it was not tried yet."""
+        named = [
+            config.id
+            for config in self.config.upstreams
+            if name.startswith(prefix_of(config.id, Rule(prefix_text=config.prefix_text)) + SEPARATOR)
+            or name.startswith(prefix_of(config.id, Rule()) + SEPARATOR)
+        ]
+        if len(named) == 1 and named[0] not in self._tried:
+            await self._try(named)
+        else:
+            await self.connected()
+
+    async def _try(self, ids: list[str]) -> None:
+        for id in ids:
+            if id not in self._refreshes:
+                self._refreshes[id] = asyncio.get_running_loop().create_task(self._refresh(id, self.upstreams[id]))
+        self._awaited.update(ids)
+        try:
+            await asyncio.wait([self._refreshes[id] for id in ids], timeout=self.config.hub.list_s)
+        finally:
+            self._awaited.difference_update(ids)
+
+    async def _refresh(self, id: str, upstream: Upstream) -> None:
+        try:
+            await upstream.refresh()
+        finally:
+            if self.upstreams.get(id) is upstream:
+                self._tried.add(id)
+            self._refreshes.pop(id, None)
+            self._catalog = None
+
+    # -- hearing ---------------------------------------------------------------------
+
+    def _heard(self, upstream: Upstream, change: Change) -> None:
+        if self.upstreams.get(upstream.id) is not upstream:
+            return
+        if change.kind == "resource":
+            for uri in self.subscriptions.shown_as(Watched(upstream.id, change.uri)):
+                for front in self.fronts.values():
+                    if front.shown.has(upstream.id):
+                        front.resource_updated(uri)
+            return
+        self._catalog = None
+        if upstream.id not in self._awaited:  # whoever waits for its lists need not be told to fetch them
+            self._publish(change.kind, upstream.id)
+
+    def _state_changed(self, upstream: Upstream) -> None:
+        for front in self.fronts.values():
+            front.pages.forget()
+
+    def _publish(self, kind: str, server: str) -> None:
+        for front in self.fronts.values():
+            if front.shown.has(server):
+                front.audience.publish(Note(_NOTES[kind]))
+
+    def _watched(self) -> set[str]:
+        return {uri for front in self.fronts.values() for uri in front.audience.watched()}
+
+    def _tell_collisions(self, catalog: Catalog) -> None:
+        for collision in catalog.collisions:
+            if collision.name not in self._told:
+                self._told.add(collision.name)
+                fields: dict[str, Any] = {"servers": list(collision.servers), "listed": list(collision.listed)}
+                logger.warning("several servers have %r", collision.name, extra=fields)
+
+    # -- changing --------------------------------------------------------------------
+
+    def wrap_fronts(self, wrapper: Callable[[Peer], Peer]) -> None:
+        """Put something around every call of every front, those to come included."""
+        self._wrappers.append(wrapper)
+        for front in self.fronts.values():
+            front.peer = wrapper(front.peer)
+
+    def use_sealer(self, sealer: Sealer) -> None:
+        """Seal with this from now on."""
+        self.sealer.sealer = sealer
+
+    def _add(self, upstream: Upstream) -> None:
+        self.upstreams[upstream.id] = upstream
+        self.peers[upstream.id] = self._wrap(upstream)
+        upstream.on_change = self._heard
+        upstream.on_state = self._state_changed
+
+    def _add_front(self, name: str) -> None:
+        front = Front(self, name)
+        self._dress(front)
+        for wrapper in self._wrappers:
+            front.peer = wrapper(front.peer)
+        self.fronts[name] = front
+        if name:
+            self.views[name] = front
+
+    async def apply(self, config: HubConfig) -> None:
+        """Become the hub of another config: what did not change stays connected."""
+        old = {upstream.id: upstream for upstream in self.config.upstreams}
+        closing = []
+        upstreams = dict(self.upstreams)
+        self.upstreams.clear()
+        changed = []
+        for upstream in config.upstreams:
+            known = upstreams.get(upstream.id)
+            if known is not None and old[upstream.id] == upstream and config.hub == self.config.hub:
+                self.upstreams[upstream.id] = known
+                del upstreams[upstream.id]
+                continue
+            made = self._make(upstream, config.hub, self.sealer)
+            self._add(made)
+            self._tried.discard(upstream.id)
+            changed.append(upstream.id)
+            if self._is_running:
+                await made.start()
+        for id, gone in upstreams.items():
+            if id not in self.upstreams:
+                self.peers.pop(id, None)
+                self._tried.discard(id)
+            closing.append(gone.close())
+        self.config = config
+        self._catalog = None
+        for name in [name for name in self.views if name not in config.views]:
+            del self.views[name]
+            await self.fronts.pop(name).close()
+        for name in config.views:
+            if name in self.fronts:
+                self.fronts[name].outdated()
+            else:
+                self._add_front(name)
+        for id in changed:
+            await self.subscriptions.renew(id)
+        for front in self.fronts.values():
+            for note in _NOTES.values():
+                front.audience.publish(Note(note))
+        await asyncio.gather(*closing)
+
+    # -- running ---------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Be there for callers; part with every server afterwards."""
+        try:
+            self._is_running = True
+            for upstream in self.upstreams.values():
+                await upstream.start()
+            yield
+        finally:
+            self._is_running = False
+            for task in list(self._refreshes.values()):
+                task.cancel()
+            await self.subscriptions.close()
+            for front in self.fronts.values():
+                await front.close()
+            await asyncio.gather(*(upstream.close(0) for upstream in self.upstreams.values()), return_exceptions=True)
+
+
+class _HubSealer:
+    """The sealer that was offered last; upstreams keep this one."""
+
+    def __init__(self) -> None:
+        self.sealer: Sealer = KeyedSealer()
+
+    def seal(self, purpose: str, record: Any, *, lifetime_s: float | None = None) -> str:
+        """The record as text that nobody else can read or change."""
+        return self.sealer.seal(purpose, record, lifetime_s=lifetime_s)
+
+    def open(self, purpose: str, text: str) -> Any:
+        """The record of a text that we sealed for the same purpose."""
+        return self.sealer.open(purpose, text)

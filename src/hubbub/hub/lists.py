@@ -1,0 +1,130 @@
+"""Keeps the snapshot of a remote upstream up to date.
+
+Lists what changed, when it changed: everything after a connection, single lists when the
+server says so. One listing runs at a time; whoever asks meanwhile waits for it, or causes one more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET
+
+from hubbub import bounds
+from hubbub.client.client import Client
+from hubbub.client.watching import Change
+from hubbub.errors import DeadlineExceeded, HubbubError
+from hubbub.hub.listing import LISTS, list_all
+from hubbub.hub.snapshot import EMPTY_SNAPSHOT, Entry, Snapshot
+
+logger = logging.getLogger("hubbub.hub")
+
+_KINDS: dict[str, Literal["tools", "prompts", "resources"]] = {
+    "tools": "tools",
+    "prompts": "prompts",
+    "resources": "resources",
+    "templates": "resources",
+}
+
+
+class Lists:
+    """The lists of one upstream."""
+
+    def __init__(
+        self,
+        name: str,
+        reach: Callable[[], Awaitable[Client]],
+        *,
+        list_s: float,
+        on_change: Callable[[Change], Any],
+        on_outcome: Callable[[HubbubError | None], Any],
+    ) -> None:
+        self._name = name
+        self._reach = reach
+        self._list_s = list_s
+        self._on_change = on_change
+        self._on_outcome = on_outcome
+        """Told after each listing; None: all went well."""
+        self._outdated: set[str] = set()
+        self._task: asyncio.Task[None] | None = None
+        self.snapshot = EMPTY_SNAPSHOT
+        self.is_stale = False
+
+    async def refresh(self) -> None:
+        """List everything, or wait for the listing that just does. Never raises for the upstream's faults."""
+        await asyncio.shield(self.outdate(*LISTS))
+
+    def outdate(self, *lists: str) -> asyncio.Task[None]:
+        """These lists are no longer as they were; the task that lists them anew."""
+        self._outdated.update(lists)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+        return self._task
+
+    def take(self, change: Change) -> None:
+        """What a server tells of its lists."""
+        self.outdate(*(name for name, kind in _KINDS.items() if kind == change.kind))
+
+    async def close(self) -> None:
+        """List no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        while self._outdated:
+            lists, self._outdated = self._outdated, set()
+            error = await self._list(sorted(lists))
+            self.is_stale = error is not None
+            if error is not None:
+                logger.warning("the lists of %s could not be read: %s", self._name, error.message)
+            self._on_outcome(error)
+            if self._outdated:
+                await asyncio.sleep(bounds.UPSTREAM_PAUSE_S)
+
+    async def _list(self, lists: list[str]) -> HubbubError | None:
+        try:
+            async with asyncio.timeout(self._list_s):
+                client = await self._reach()
+                found = await asyncio.gather(*(list_all(client, name) for name in lists), return_exceptions=True)
+        except TimeoutError:
+            return DeadlineExceeded(f"The lists of {self._name}", self._list_s)
+        except HubbubError as error:
+            return error
+        fresh: dict[str, tuple[Entry, ...]] = {}
+        failure: HubbubError | None = None
+        for name, outcome in zip(lists, found, strict=True):
+            if isinstance(outcome, HubbubError):
+                failure = outcome
+            elif isinstance(outcome, BaseException):
+                raise outcome
+            else:
+                fresh[name] = outcome
+        self._replace(client, fresh)
+        return failure
+
+    def _replace(self, client: Client, fresh: dict[str, tuple[Entry, ...]]) -> None:
+        before = self.snapshot
+        info = client.server_info
+        self.snapshot = Snapshot(
+            **{name: fresh.get(name, getattr(before, name)) for name in LISTS},
+            capabilities=client.server_capabilities,
+            instructions=client.instructions,
+            revision=client.revision,
+            name=info.name,
+            version=info.version,
+            title=None if info.title is UNSET else info.title,
+        )
+        changed = {_KINDS[name]: None for name in fresh if _differ(getattr(before, name), fresh[name])}
+        for kind in changed:
+            self._on_change(Change(kind))
+
+
+def _differ(before: tuple[Entry, ...], after: tuple[Entry, ...]) -> bool:
+    return msgspec.json.encode([entry.members for entry in before]) != msgspec.json.encode(
+        [entry.members for entry in after]
+    )

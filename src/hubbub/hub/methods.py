@@ -1,0 +1,244 @@
+"""Which method does what in a hub: look up who has it, and pass the call on.
+
+Those of the connection itself are a server's own (`hubbub.server.methods`). Questions,
+progress, logs and cancellation are the upstream's matter: the call carries its way back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hubbub import bounds
+from hubbub.errors import (
+    ArgumentsInvalid,
+    HubbubError,
+    MethodNotFound,
+    Overloaded,
+    RemoteError,
+    ResourceNotFound,
+    ToolNotFound,
+)
+from hubbub.hub.config import CALL
+from hubbub.hub.own import CallArguments
+from hubbub.hub.rewriting import called_by_name, readdressed, referring, renamed, with_arguments, with_uri
+from hubbub.hub.subscriptions import Watched
+from hubbub.protocol import wire
+from hubbub.protocol.error_forms import METHOD_NOT_FOUND
+from hubbub.protocol.model import Call, Reply
+from hubbub.protocol.params import readable
+from hubbub.protocol.shape import bare_result
+from hubbub.server import methods as own
+
+if TYPE_CHECKING:
+    from hubbub.hub.front import Front
+
+_decode_call = msgspec.json.Decoder(CallArguments).decode
+_OWN_SCHEME = "hub://"
+
+# -- tools ---------------------------------------------------------------
+
+
+async def call_tool(front: Front, call: Call) -> Reply:
+    name = call.params.name
+    item = front.shown.tool(name)
+    if item is None:
+        if front.has_own_tool(name):
+            return await _call_own(front, call)
+        item = await front.find_tool(name)
+    peer = front.hub.peers[item.server]
+    return await peer.request(call if item.own == name else renamed(call, item.own))
+
+
+async def _call_own(front: Front, call: Call) -> Reply:
+    tool = front.tools.find(call.params.name)
+    assert tool is not None
+    if tool.name != CALL:
+        return await own.run_tool(front, tool, call.params.arguments, call)
+    try:
+        wanted = _decode_call(call.params.arguments)
+    except msgspec.DecodeError as error:
+        raise ArgumentsInvalid(f"Invalid arguments for {CALL}: {readable(error)}") from None
+    inner = front.tools.find(wanted.name)
+    if inner is not None and inner.name == CALL:
+        raise ArgumentsInvalid(f"{CALL} does not call itself; name the tool that it should call")
+    try:
+        return await call_tool(front, with_arguments(call, wanted.name, wanted.arguments))
+    except ToolNotFound as missing:
+        raise ArgumentsInvalid(f"{missing.message}: {wanted.name}", data={"available": missing.available}) from None
+
+
+async def call_by_name(front: Front, call: Call) -> Reply:
+    """In the plain dialect a tool is also a method, and its arguments are the params."""
+    if call.caller.revision.is_mcp:
+        raise MethodNotFound(call.method)
+    try:
+        return bare_result(await call_tool(front, called_by_name(call, call.method)))
+    except ToolNotFound:
+        raise MethodNotFound(call.method) from None
+
+
+async def list_tools(front: Front, call: Call) -> Reply:
+    await front.hub.connected()
+    return front.page("tools", call)
+
+
+# -- resources -----------------------------------------------------------
+
+
+async def list_resources(front: Front, call: Call) -> Reply:
+    await front.hub.connected()
+    return front.page("resources", call)
+
+
+async def list_templates(front: Front, call: Call) -> Reply:
+    await front.hub.connected()
+    return front.page("templates", call)
+
+
+async def read_resource(front: Front, call: Call) -> Reply:
+    uri = call.params.uri
+    if uri.startswith(_OWN_SCHEME) and front.resources.find(uri) is not None:
+        return await own.read_resource(front, call)
+    found = front.locate(uri)
+    if found is None:
+        await front.hub.connected()
+        found = front.locate(uri)
+    if found is not None:
+        return await _read(front, call, found)
+    return await _read_somewhere(front, call)
+
+
+async def _read(front: Front, call: Call, found: Watched) -> Reply:
+    peer, uri = front.hub.peers[found.server], call.params.uri
+    if found.uri == uri:
+        return await peer.request(call)
+    try:
+        return with_uri(await peer.request(readdressed(call, found.uri)), found.uri, uri)
+    except ResourceNotFound:
+        raise ResourceNotFound(uri) from None
+
+
+async def _read_somewhere(front: Front, call: Call) -> Reply:
+    """Ask everybody who may have what nobody lists; the first who knows it answers."""
+    failure: HubbubError = ResourceNotFound(call.params.uri)
+    for server in front.readers():
+        try:
+            return await front.hub.peers[server].request(call)
+        except ResourceNotFound:
+            continue
+        except HubbubError as error:
+            failure = error if isinstance(failure, ResourceNotFound) else failure
+    raise failure
+
+
+async def subscribe(front: Front, call: Call) -> Reply:
+    uri, watching = call.params.uri, call.caller.watching
+    if uri not in watching and len(watching) >= bounds.SUBSCRIPTIONS:
+        raise Overloaded("subscriptions", bounds.SUBSCRIPTIONS)
+    is_new = uri not in watching
+    watching.add(uri)
+    try:
+        await _watch(front, uri)
+    except BaseException:
+        if is_new:
+            watching.discard(uri)
+        raise
+    return wire.EmptyReply()
+
+
+async def unsubscribe(front: Front, call: Call) -> Reply:
+    call.caller.watching.discard(call.params.uri)
+    front.hub.subscriptions.settle()
+    return wire.EmptyReply()
+
+
+async def _watch(front: Front, uri: str) -> Watched | None:
+    """Have a resource watched where it is; None for those of the hub itself."""
+    if uri.startswith(_OWN_SCHEME) and front.resources.find(uri) is not None:
+        return None
+    found = front.locate(uri)
+    if found is None:
+        await front.hub.connected()
+        found = front.locate(uri)
+    places = [found] if found is not None else [Watched(server, uri) for server in front.readers()]
+    for place in places:
+        try:
+            await front.hub.subscriptions.watch(place, uri)
+            return place
+        except ResourceNotFound:
+            continue
+    raise ResourceNotFound(uri)
+
+
+async def listen(front: Front, call: Call) -> Reply:
+    uris = call.params.notifications.resource_subscriptions
+    if len(uris) > bounds.SUBSCRIPTIONS:
+        raise Overloaded("subscriptions", bounds.SUBSCRIPTIONS)
+    held: list[Watched] = []
+    try:
+        for uri in dict.fromkeys(uris):
+            try:
+                place = await _watch(front, uri)
+            except HubbubError:
+                continue  # what cannot be watched now is not told of; the rest still is
+            if place is not None:
+                front.hub.subscriptions.hold(place)
+                held.append(place)
+        return await own.listen(front, call)
+    finally:
+        for place in held:
+            front.hub.subscriptions.release(place)
+
+
+# -- prompts and completion ------------------------------------------------
+
+
+async def list_prompts(front: Front, call: Call) -> Reply:
+    await front.hub.connected()
+    return front.page("prompts", call)
+
+
+async def get_prompt(front: Front, call: Call) -> Reply:
+    item = await front.find_prompt(call.params.name)
+    peer = front.hub.peers[item.server]
+    return await peer.request(call if item.own == item.name == call.params.name else renamed(call, item.own))
+
+
+async def complete(front: Front, call: Call) -> Reply:
+    reference = call.params.ref
+    if reference.type == "ref/prompt":
+        item = await front.find_prompt(reference.name)
+        server, changed = item.server, {"name": item.own} if item.own != reference.name else {}
+    else:
+        await front.hub.connected()
+        template = front.shown.templates.get(reference.uri)
+        found = Watched(template.server, template.own) if template is not None else front.locate(reference.uri)
+        if found is None:
+            raise ResourceNotFound(reference.uri)
+        server, changed = found.server, {"uri": found.uri} if found.uri != reference.uri else {}
+    try:
+        return await front.hub.peers[server].request(referring(call, **changed) if changed else call)
+    except RemoteError as error:
+        if error.code != METHOD_NOT_FOUND:
+            raise
+        return wire.CompleteReply(completion=wire.Completion([]))
+
+
+_EVERY_ERA: dict[str, Any] = {
+    "tools/list": list_tools,
+    "tools/call": call_tool,
+    "resources/list": list_resources,
+    "resources/templates/list": list_templates,
+    "resources/read": read_resource,
+    "prompts/list": list_prompts,
+    "prompts/get": get_prompt,
+    "completion/complete": complete,
+}
+_OLDER: dict[str, Any] = _EVERY_ERA | {"resources/subscribe": subscribe, "resources/unsubscribe": unsubscribe}
+METHODS: dict[str, dict[str, Any]] = {
+    "modern": own.METHODS["modern"] | _EVERY_ERA | {"subscriptions/listen": listen},
+    "legacy": own.METHODS["legacy"] | _OLDER,
+    "plain": own.METHODS["plain"] | _OLDER,
+}

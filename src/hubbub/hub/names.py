@@ -1,0 +1,186 @@
+"""The names under which clients see what many servers have. Pure: values in, values out.
+
+A name stays as its server gave it unless two servers have the same; then both get their
+server's name in front (`github__search`), and the bare one tells whom it could mean. That
+long form can always be called. The outcome depends on what the servers have and on their
+order in the file, never on who connected first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+SEPARATOR: Final = "__"
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
+_NO_SCHEME: Final = re.compile(r"[^A-Za-z0-9.-]")
+_DIGEST_CHARACTERS: Final = 6
+_MOST_DIGEST_CHARACTERS: Final = 64
+
+Prefixing: TypeAlias = Literal["collision", "always", "never"]
+
+
+class Offer(NamedTuple):
+    """Something that one server has."""
+
+    server: str
+    name: str
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """How the names of one server are made."""
+
+    prefix: Prefixing = "collision"
+    prefix_text: str | None = None
+    renamed: Mapping[str, str] = {}
+    """Names that the user gave, by the server's own."""
+
+
+class Collision(msgspec.Struct, frozen=True):
+    """A name that several servers have."""
+
+    name: str
+    servers: tuple[str, ...]
+    listed: tuple[str, ...]
+    """What they are called instead; empty for one that is not listed at all."""
+
+
+class Names(msgspec.Struct, frozen=True):
+    """Who is called what."""
+
+    listed: dict[Offer, str]
+    """In the order of the offers; without those that lost their name to an earlier one."""
+    callable: dict[str, Offer]
+    """Every name that means exactly one of them: the listed ones, the long ones, the uncut ones."""
+    ambiguous: dict[str, tuple[str, ...]]
+    """Names that could mean several, with the names that do not."""
+    collisions: tuple[Collision, ...]
+
+
+class Style(msgspec.Struct, frozen=True):
+    """What names may look like."""
+
+    limit: int
+    safe: bool = False
+    """Only letters, digits, `_` and `-`."""
+
+    def shown(self, name: str) -> str:
+        """The name in this style."""
+        return cut(_UNSAFE.sub("_", name) if self.safe else name, self.limit)
+
+
+def assign(offers: Sequence[Offer], rules: Mapping[str, Rule], style: Style) -> Names:
+    """Name everything that the servers have; offers come in the order of the file."""
+    wanted = {offer: _wanted(offer, rules[offer.server]) for offer in offers}
+    groups: dict[str, list[Offer]] = {}
+    for offer, name in wanted.items():
+        groups.setdefault(style.shown(name), []).append(offer)
+    given: dict[Offer, str] = {}
+    prefixed: list[Offer] = []
+    for name, group in groups.items():
+        winner = _winner(group, rules)
+        if winner is not None:
+            given[winner] = name
+        prefixed += [offer for offer in group if offer is not winner and not _is_fixed(offer, rules)]
+    taken = set(given.values())
+    claims = {offer: style.shown(long_name(offer, rules[offer.server])) for offer in prefixed}
+    claimed = Counter(claims.values())
+    for offer, name in claims.items():
+        if claimed[name] > 1 or name in taken:  # Servers may have names that look prefixed already.
+            name = _marked_free(name, offer, taken, style.limit)
+        given[offer] = name
+        taken.add(name)
+    listed = {offer: given[offer] for offer in wanted if offer in given}
+    names, ambiguous = _callable(listed, wanted, rules, style)
+    return Names(listed, names, ambiguous, _collisions(groups, given))
+
+
+def long_name(offer: Offer, rule: Rule) -> str:
+    """`server__tool`"""
+    return f"{prefix_of(offer.server, rule)}{SEPARATOR}{rule.renamed.get(offer.name, offer.name)}"
+
+
+def prefix_of(server: str, rule: Rule) -> str:
+    """What stands for a server in front of its names."""
+    return rule.prefix_text if rule.prefix_text is not None else _UNSAFE.sub("_", server)
+
+
+def scheme_of(server: str) -> str:
+    """What stands for a server in front of a URI: letters that a scheme may have."""
+    name = _NO_SCHEME.sub("-", server).lower()
+    return name if name[:1].isalpha() else f"s{name}"
+
+
+def cut(name: str, limit: int, digest: int = _DIGEST_CHARACTERS) -> str:
+    """The name within the limit; a longer one ends with a digest of the whole."""
+    return name if len(name) <= limit else _marked(name, name, limit, digest)
+
+
+def _marked(name: str, whole: str, limit: int, digest: int) -> str:
+    from hashlib import sha256  # Names are seldom this long.
+
+    mark = sha256(whole.encode(errors="surrogatepass")).hexdigest()[:digest]
+    return f"{name[: max(0, limit - digest - 1)]}_{mark}"
+
+
+def _wanted(offer: Offer, rule: Rule) -> str:
+    if offer.name in rule.renamed:
+        return rule.renamed[offer.name]
+    return long_name(offer, rule) if rule.prefix == "always" else offer.name
+
+
+def _is_fixed(offer: Offer, rules: Mapping[str, Rule]) -> bool:
+    """Whether its name must not get anything in front: the user said so."""
+    rule = rules[offer.server]
+    return rule.prefix == "never" or offer.name in rule.renamed
+
+
+def _winner(group: list[Offer], rules: Mapping[str, Rule]) -> Offer | None:
+    """Who keeps a name: its only owner, else the first whose name is fixed, else nobody."""
+    if len(group) == 1:
+        return group[0]
+    return next((offer for offer in group if _is_fixed(offer, rules)), None)
+
+
+def _marked_free(name: str, offer: Offer, taken: set[str], limit: int) -> str:
+    """The name with a digest of who has it, as long as it takes until nobody else does."""
+    for digest in range(_DIGEST_CHARACTERS, _MOST_DIGEST_CHARACTERS):
+        marked = _marked(name, "\0".join(offer), max(limit, digest + 1), digest)
+        if marked not in taken:
+            return marked
+    raise AssertionError("two digests of 256 bits are the same")
+
+
+def _callable(
+    listed: dict[Offer, str], wanted: dict[Offer, str], rules: Mapping[str, Rule], style: Style
+) -> tuple[dict[str, Offer], dict[str, tuple[str, ...]]]:
+    found = {name: offer for offer, name in listed.items()}
+    also: dict[str, dict[Offer, None]] = {}
+    for offer, name in wanted.items():
+        rule = rules[offer.server]
+        long = long_name(offer, rule)
+        own = long_name(offer, msgspec.structs.replace(rule, prefix_text=None))
+        for alias in {name: None, long: None, own: None, style.shown(long): None}:
+            if alias not in found or found[alias] is offer:
+                also.setdefault(alias, {})[offer] = None
+    ambiguous: dict[str, tuple[str, ...]] = {}
+    for alias, offers in also.items():
+        if len(offers) == 1:
+            found[alias] = next(iter(offers))
+        else:
+            ambiguous[alias] = tuple(listed[offer] for offer in offers if offer in listed)
+    return found, ambiguous
+
+
+def _collisions(groups: Mapping[str, Iterable[Offer]], given: Mapping[Offer, str]) -> tuple[Collision, ...]:
+    found = []
+    for name, group in groups.items():
+        members = tuple(group)
+        if len(members) > 1:
+            servers = tuple(offer.server for offer in members)
+            found.append(Collision(name, servers, tuple(given.get(offer, "") for offer in members)))
+    return tuple(found)

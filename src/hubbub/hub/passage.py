@@ -1,0 +1,88 @@
+"""One call on its way through the hub, and its way back.
+
+What an upstream says before it answers goes to the caller in the order in which it came, and
+before the answer. Logs reach only callers who want them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from hubbub import bounds
+from hubbub.hub.slots import Slots
+from hubbub.protocol.model import Call, Note, Reply
+
+LOG: Final = "notifications/message"
+
+
+class _Level(msgspec.Struct):
+    level: str = ""
+
+
+_decode_level = msgspec.json.Decoder(_Level).decode
+
+
+class Passage:
+    """A `Peer`: the way back of one call."""
+
+    __slots__ = ("_lock", "_settled", "_slots", "_untold", "call", "scope")
+
+    def __init__(self, call: Call, slots: Slots) -> None:
+        caller = call.caller
+        self.call = call
+        self.scope: object = self if caller.scope is None else (caller.principal.name, caller.scope)
+        """Whose call it is: a client that is known again, or nobody but this call."""
+        self._slots = slots
+        self._lock: asyncio.Lock | None = None
+        self._settled: asyncio.Event | None = None
+        self._untold = 0
+
+    async def request(self, call: Call) -> Reply:
+        """Ask the caller; the upstream waits meanwhile."""
+        self._slots.lend()
+        try:
+            return await self.call.back.request(call)
+        finally:
+            self._slots.take_again()
+
+    def notify(self, note: Note) -> Coroutine[Any, Any, None]:
+        """Tell the caller. Counted at once, so that the answer waits for it."""
+        self._untold += 1
+        if self._lock is None:
+            self._lock, self._settled = asyncio.Lock(), asyncio.Event()
+        return self._tell(note)
+
+    async def settled(self) -> None:
+        """Wait until everything was told."""
+        if not self._untold or self._settled is None:
+            return
+        try:
+            async with asyncio.timeout(bounds.SLOW_READER_S):
+                await self._settled.wait()
+        except TimeoutError:
+            return  # The caller does not read; the answer will not fare better.
+
+    async def _tell(self, note: Note) -> None:
+        assert self._lock is not None
+        assert self._settled is not None
+        try:
+            async with self._lock:
+                if note.method != LOG or self._hears(note.params):
+                    await self.call.back.notify(note)
+        finally:
+            self._untold -= 1
+            if not self._untold:
+                self._settled.set()
+
+    def _hears(self, params: Any) -> bool:
+        if not isinstance(params, Raw):
+            return True
+        try:
+            return self.call.caller.hears(_decode_level(params).level)
+        except msgspec.DecodeError:
+            return False

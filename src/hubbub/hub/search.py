@@ -1,0 +1,101 @@
+"""Which tools fit a few words: BM25 over names, descriptions and argument names. Pure.
+
+Small on purpose: a catalog has thousands of tools at most, and an index of them is built
+in milliseconds when somebody first searches.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from hubbub.hub.catalog import Item
+
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
+_NAME_WEIGHT: Final = 3
+_ARGUMENT_WEIGHT: Final = 2
+_SATURATION: Final = 1.2
+_LENGTH_MATTERS: Final = 0.75
+_SHORTEST_STEM: Final = 3
+_ENDINGS: Final = ("ies", "ing", "ed", "es", "s")
+_decode_text = msgspec.json.Decoder(str).decode
+
+
+class _Schema(msgspec.Struct):
+    properties: dict[str, Raw] = {}
+
+
+_decode_schema = msgspec.json.Decoder(_Schema).decode
+
+
+class Index:
+    """The words of a set of tools."""
+
+    def __init__(self, items: Iterable[Item], descriptions: Mapping[str, str]) -> None:
+        self._items = list(items)
+        self._counts = [_words_of(item, descriptions.get(item.name, item.description)) for item in self._items]
+        self._lengths = [counts.total() for counts in self._counts]
+        self._average = (sum(self._lengths) / len(self._lengths)) if self._lengths else 1.0
+        self._holders: dict[str, list[int]] = {}
+        for number, counts in enumerate(self._counts):
+            for word in counts:
+                self._holders.setdefault(word, []).append(number)
+
+    def find(self, query: str, limit: int) -> list[Item]:
+        """The tools that fit best, the best first; those of equal worth in the order of the list."""
+        scores: dict[int, float] = {}
+        for word in dict.fromkeys(words(query)):
+            holders = self._holders.get(word, [])
+            rarity = math.log(1 + (len(self._items) - len(holders) + 0.5) / (len(holders) + 0.5))
+            for number in holders:
+                count = self._counts[number][word]
+                length = 1 - _LENGTH_MATTERS + _LENGTH_MATTERS * self._lengths[number] / self._average
+                worth = rarity * count * (_SATURATION + 1) / (count + _SATURATION * length)
+                scores[number] = scores.get(number, 0.0) + worth
+        best = sorted(scores, key=lambda number: (-scores[number], number))
+        return [self._items[number] for number in best[:limit]]
+
+
+def words(text: str) -> list[str]:
+    """The words of a name or a sentence, without endings: `createIssues` is `creat`, `issu`."""
+    return [_stem(word.lower()) for word in _WORD.findall(text)]
+
+
+def _stem(word: str) -> str:
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
+            word = word.removesuffix(ending)
+            break
+    return word[:-1] if word.endswith(("e", "y")) and len(word) > _SHORTEST_STEM else word
+
+
+def _words_of(item: Item, description: str | None) -> Counter[str]:
+    found = Counter(dict.fromkeys(words(item.server), 1))
+    for word in words(item.name) + words(item.own):
+        found[word] = _NAME_WEIGHT
+    for name in _arguments(item):
+        for word in words(name):
+            found[word] += _ARGUMENT_WEIGHT
+    for word in words(_description(item) if description is None else description):
+        found[word] += 1
+    return found
+
+
+def _arguments(item: Item) -> Iterable[str]:
+    try:
+        return _decode_schema(item.entry.members.get("inputSchema", b"{}")).properties
+    except msgspec.DecodeError:
+        return ()
+
+
+def _description(item: Item) -> str:
+    try:
+        return _decode_text(item.entry.members.get("description", b'""'))
+    except msgspec.DecodeError:
+        return ""
