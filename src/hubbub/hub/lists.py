@@ -50,6 +50,8 @@ class Lists:
         self._on_outcome = on_outcome
         """Told after each listing; None: all went well."""
         self._outdated: set[str] = set()
+        self._teller: Client | None = None
+        """Who told of a change last: where sessions are processes, the others may know nothing of it."""
         self._task: asyncio.Task[None] | None = None
         self.snapshot = EMPTY_SNAPSHOT
         self.is_stale = False
@@ -65,8 +67,9 @@ class Lists:
             self._task = asyncio.create_task(self._run())
         return self._task
 
-    def take(self, change: Change) -> None:
+    def take(self, change: Change, teller: Client) -> None:
         """What a server tells of its lists."""
+        self._teller = teller
         self.outdate(*(name for name, kind in _KINDS.items() if kind == change.kind))
 
     async def close(self) -> None:
@@ -89,7 +92,8 @@ class Lists:
     async def _list(self, lists: list[str]) -> HubbubError | None:
         try:
             async with asyncio.timeout(self._list_s):
-                client = await self._reach()
+                teller, self._teller = self._teller, None
+                client = teller if teller is not None and teller.is_open else await self._reach()
                 found = await asyncio.gather(*(list_all(client, name) for name in lists), return_exceptions=True)
         except TimeoutError:
             return DeadlineExceeded(f"The lists of {self._name}", self._list_s)

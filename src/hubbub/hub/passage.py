@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from hubbub import bounds
 from hubbub.hub.slots import Slots
-from hubbub.protocol.model import Call, Note, Reply
+from hubbub.protocol.model import Call, Caller, Note, Reply
 
 LOG: Final = "notifications/message"
 
@@ -27,15 +27,19 @@ class _Level(msgspec.Struct):
 _decode_level = msgspec.json.Decoder(_Level).decode
 
 
+def scope_of(caller: Caller) -> tuple[str, str] | None:
+    """Which client this is; None if it is not known again."""
+    return None if caller.scope is None else (caller.principal.name, caller.scope)
+
+
 class Passage:
     """A `Peer`: the way back of one call."""
 
     __slots__ = ("_lock", "_settled", "_slots", "_untold", "call", "scope")
 
     def __init__(self, call: Call, slots: Slots) -> None:
-        caller = call.caller
         self.call = call
-        self.scope: object = self if caller.scope is None else (caller.principal.name, caller.scope)
+        self.scope: object = scope_of(call.caller) or self
         """Whose call it is: a client that is known again, or nobody but this call."""
         self._slots = slots
         self._lock: asyncio.Lock | None = None
@@ -53,8 +57,9 @@ class Passage:
     def notify(self, note: Note) -> Coroutine[Any, Any, None]:
         """Tell the caller. Counted at once, so that the answer waits for it."""
         self._untold += 1
-        if self._lock is None:
+        if self._lock is None or self._settled is None:
             self._lock, self._settled = asyncio.Lock(), asyncio.Event()
+        self._settled.clear()
         return self._tell(note)
 
     async def settled(self) -> None:

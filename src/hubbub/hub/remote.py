@@ -32,7 +32,7 @@ from hubbub.errors import (
 )
 from hubbub.hub.breaker import Breaker
 from hubbub.hub.lists import Lists
-from hubbub.hub.passage import Passage
+from hubbub.hub.passage import Passage, scope_of
 from hubbub.hub.questions import Questions, askable
 from hubbub.hub.sessions import Kind, Pool, UpstreamSession
 from hubbub.hub.slots import Slots
@@ -41,7 +41,7 @@ from hubbub.hub.upstream import Phase, Upstream, UpstreamOptions, UpstreamState
 from hubbub.net.backoff import Backoff
 from hubbub.ports import Sealer
 from hubbub.protocol.error_forms import in_dialect
-from hubbub.protocol.model import Call, Note, RawReply, Reply
+from hubbub.protocol.model import Call, Caller, Note, RawReply, Reply
 from hubbub.server.rounds import Rounds
 
 _NO_ANSWER: Final = (TransportError, ConnectionClosed, DeadlineExceeded, ProtocolVersionNotSupported)
@@ -66,13 +66,16 @@ class RemoteUpstream:
         self._slots = Slots(f"calls to {config.id}", options.max_calls, options.max_waiting)
         self._breaker = Breaker(options.breaker_failures, backoff=backoff())
         self._keeper = Keeper(config.id, self._make_home, backoff=backoff(), on_change=self._kept)
-        self._pool = Pool(options, config.id, self._make_session)
+        self._pool = Pool(
+            options, config.id, self._make_session, on_start=self._watch_here_too, on_end=self._session_ended
+        )
         self._lists = Lists(
             config.id, self._keeper.ready, list_s=options.list_s, on_change=self._changed, on_outcome=self._listed
         )
         self._questions = Questions(config.id, sealer)
         self._rounds = Rounds(sealer)
         self._home: UpstreamSession | None = None
+        self._only: Caller | None = None
         self._speakers: dict[tuple[bytes, str | None], bytes] = {}
         self._watched: dict[str, None] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -156,22 +159,43 @@ class RemoteUpstream:
             task.cancel()
         await asyncio.gather(self._pool.close(), self._keeper.close(), *self._tasks, return_exceptions=True)
 
+    def dedicate(self, caller: Caller) -> None:
+        """There is only this one client, as on stdio: the first session may declare what it can be asked.
+
+        Without it such a client would need a second session with a legacy server, which on stdio is a process.
+        """
+        if caller.scope is not None:
+            self._only = caller
+
     def _make_home(self) -> Client:
         self._home = UpstreamSession(None, self._make_first)
+        if self._only is not None:
+            self._home.owner = scope_of(self._only)
         return self._home.client
 
     def _make_first(self, session: UpstreamSession) -> Client:
-        client = Client(self._config, on_change=self._heard, stray=session, is_guarded=True)
+        config = self._config
+        if self._only is not None:
+            config = msgspec.structs.replace(config, capabilities=self._questions.capabilities(self._only))
+        client = Client(config, on_change=lambda change: self._heard(change, client), stray=session, is_guarded=True)
         client.on_renewed = self._renewed
         return client
 
     def _make_session(self, session: UpstreamSession, capabilities: Mapping[str, Any]) -> Client:
         # What the server speaks is known: there is nothing to find out again.
         first = self._keeper.client
-        fields: dict[str, Any] = {"capabilities": capabilities}
-        if first is not None:
-            fields["protocol_version"] = first.protocol_version
-        return Client(msgspec.structs.replace(self._config, **fields), stray=session, is_guarded=True)
+        version = self._config.protocol_version if first is None else first.protocol_version
+        config = msgspec.structs.replace(self._config, capabilities=capabilities, protocol_version=version)
+        if first is not None and first.revision.listen:
+            return Client(config, stray=session, is_guarded=True)
+        # Many legacy servers tell of a change only the session in which it happened.
+
+        def heard(change: Change) -> None:
+            session.has_told = True
+            self._heard(change, client)
+
+        client = Client(config, on_change=heard, stray=session, is_guarded=True)
+        return client
 
     # -- calls ---------------------------------------------------------------------------
 
@@ -264,21 +288,25 @@ class RemoteUpstream:
         home = self._home
         if home is None or self._keeper.client is not home.client:
             raise self._keeper.error or ConnectionClosed(f"The connection to {self.id} was closed")
-        kind = self._kind(home.client, passage)
+        if home.owner is not None and home.owner == passage.scope:
+            await home.set_level(passage.call.caller.log_level)
+            kind = None
+        else:
+            kind = self._kind(home, passage)
         if kind is None:
             home.passages[passage] = None
             return home
         return await self._pool.join(passage, kind, deadline)
 
-    def _kind(self, first: Client, passage: Passage) -> Kind | None:
+    def _kind(self, home: UpstreamSession, passage: Passage) -> Kind | None:
         """Which session a call needs; None: the first."""
-        caller = passage.call.caller
+        caller, first = passage.call.caller, home.client
         is_own = self._options.sessions == "own" and caller.scope is not None and not first.sends_tool_headers
         if first.revision.stateless:
             return Kind(is_private=True) if is_own else None
         capabilities = self._questions.capabilities(caller)
         level = caller.log_level if "logging" in first.server_capabilities else None
-        if not capabilities and level is None and not is_own:
+        if not capabilities and level is None and not is_own and home.owner is None:
             return None
         written = msgspec.json.encode(capabilities, order="sorted")
         return Kind(written, level, is_own or "roots" in capabilities)
@@ -335,6 +363,8 @@ class RemoteUpstream:
         try:
             async with asyncio.timeout(self._options.timeout_s):
                 await (await self._keeper.ready()).subscribe(uri)
+                for client in self._processes():
+                    await client.subscribe(uri)
         except TimeoutError:
             raise DeadlineExceeded(f"The subscription at {self.id}", self._options.timeout_s) from None
         except RemoteError:
@@ -343,8 +373,28 @@ class RemoteUpstream:
 
     async def unsubscribe(self, uri: str) -> None:
         """Hear of them no more."""
-        if self._watched.pop(uri, UNSET) is not UNSET and self._keeper.client is not None:
-            await self._keeper.client.unsubscribe(uri)
+        if self._watched.pop(uri, UNSET) is UNSET or self._keeper.client is None:
+            return
+        for client in (self._keeper.client, *self._processes()):
+            await client.unsubscribe(uri)
+
+    def _processes(self) -> list[Client]:
+        """Sessions that are servers of their own, which know nothing of what happens in the others."""
+        return self._pool.clients() if self._config.transport == "stdio" else []
+
+    async def _watch_here_too(self, session: UpstreamSession) -> None:
+        if self._config.transport != "stdio":
+            return
+        for uri in self._watched:
+            try:
+                await session.client.subscribe(uri)
+            except RemoteError:
+                continue  # It has no such resource.
+
+    def _session_ended(self, session: UpstreamSession) -> None:
+        """What only that process had is gone with it."""
+        if self._config.transport == "stdio" and session.has_told:
+            self._renewed()
 
     def _kept(self) -> None:
         """The keeper has a client, or has lost it, or waits."""
@@ -369,11 +419,12 @@ class RemoteUpstream:
             return  # It is lost again, and this will be done again; or it has no such resource any more.
         self._changed(Change("resource", uri))  # Nobody knows what happened meanwhile.
 
-    def _heard(self, change: Change) -> None:
+    def _heard(self, change: Change, teller: Client) -> None:
         if change.kind == "resource":
-            self._changed(change)
+            if change.uri in self._watched:
+                self._changed(change)
         elif not self._is_closing:
-            self._lists.take(change)
+            self._lists.take(change, teller)
 
     def _changed(self, change: Change) -> None:
         if self.on_change is not None:

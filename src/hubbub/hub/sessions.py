@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -40,14 +40,17 @@ class UpstreamSession:
 
     def __init__(self, kind: Kind | None, make: Callable[[UpstreamSession], Client]) -> None:
         self.kind = kind
-        """None: the first session, on which nobody is asked anything."""
+        """None: the first session, on which nobody is asked anything, unless it has an owner."""
         self.owner: object = None
         """Whose it is now, or was last, where one alone has it."""
         self.asks_strays = False
         """Whether the server asked something without saying about which call."""
+        self.has_told = False
+        """Whether the server told of changes on it."""
         self.passages: dict[Passage, None] = {}
         self._left: set[object] = set()
         """Clients that gave up a call which the server may still work on."""
+        self._level: str | None = None
         self.idle_since = 0.0
         self.starting: asyncio.Task[None] | None = None
         self.client = make(self)
@@ -56,6 +59,16 @@ class UpstreamSession:
     def is_clean(self) -> bool:
         """Whether nothing of an earlier caller can turn up any more."""
         return not self._left
+
+    async def set_level(self, level: str | None) -> None:
+        """From now on the server logs from this level on, if it can."""
+        if level is None or level == self._level:
+            return
+        self._level = level
+        try:
+            await self.client.set_level(level)
+        except RemoteError as error:
+            logger.debug("a server does not take a log level: %s", error.message)
 
     def leave(self, passage: Passage, *, is_answered: bool) -> None:
         """A call has ended."""
@@ -66,7 +79,8 @@ class UpstreamSession:
     async def request(self, call: Call) -> Reply:
         """A question about no call in particular: it can only be for the one client whose calls are here."""
         self.asks_strays = True
-        passage = None if self.kind is None else self._only_client(self.passages)
+        is_nobodys = self.kind is None and self.owner is None
+        passage = None if is_nobodys else self._only_client(self.passages)
         if passage is None:
             raise MethodNotFound(call.method)
         return await passage.request(call)
@@ -100,11 +114,19 @@ class Pool:
     """The sessions besides the first."""
 
     def __init__(
-        self, options: UpstreamOptions, what: str, make: Callable[[UpstreamSession, Mapping[str, Any]], Client]
+        self,
+        options: UpstreamOptions,
+        what: str,
+        make: Callable[[UpstreamSession, Mapping[str, Any]], Client],
+        *,
+        on_start: Callable[[UpstreamSession], Awaitable[None]],
+        on_end: Callable[[UpstreamSession], None],
     ) -> None:
         self._options = options
         self._what = what
         self._make = make
+        self._on_start = on_start
+        self._on_end = on_end
         self._sessions: dict[UpstreamSession, None] = {}
         self._waiting: list[asyncio.Future[None]] = []
         self._closing: set[asyncio.Task[None]] = set()
@@ -114,6 +136,10 @@ class Pool:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def clients(self) -> list[Client]:
+        """Those that can be asked now."""
+        return [session.client for session in self._sessions if session.client.is_open]
 
     async def join(self, passage: Passage, kind: Kind, deadline: float) -> UpstreamSession:
         """The session for a call, started; the call is on it from now on.
@@ -209,11 +235,8 @@ class Pool:
         assert session.kind is not None
         try:
             await session.client.start()
-            if session.kind.log_level is not None:
-                try:
-                    await session.client.set_level(session.kind.log_level)
-                except RemoteError as error:
-                    logger.debug("a server does not take a log level: %s", error.message)
+            await session.set_level(session.kind.log_level)
+            await self._on_start(session)
         except HubbubError:
             self._sessions.pop(session, None)
             raise
@@ -254,6 +277,7 @@ class Pool:
         if session.starting is not None and not session.starting.done():
             session.starting.cancel()
         await session.client.close()
+        self._on_end(session)
 
     def _sweep_later(self) -> None:
         if self._sweeping is None and self._sessions:

@@ -1,0 +1,128 @@
+"""Callers of an upstream: what a front would hand it, with a way back that remembers and answers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from hubbub.ports import Peer
+from hubbub.protocol.jsonrpc import decode_envelope
+from hubbub.protocol.model import Call, Caller, Implementation, Note, Principal, RawReply, Reply
+from hubbub.protocol.params import decode_params
+from hubbub.protocol.revisions import NEWEST_LEGACY, NEWEST_MODERN, Revision
+from hubbub.protocol.shape import identity_meta, shape
+from hubbub.server.answer import answer
+
+HUB = identity_meta(Implementation("hub", "1"))
+EVERYTHING = {"elicitation": {"form": {}}, "sampling": {}, "roots": {"listChanged": True}}
+ELICITATION = {"elicitation": {"form": {}}}
+MODERN, LEGACY = NEWEST_MODERN, NEWEST_LEGACY
+
+
+class Back:
+    """The caller's end: keeps what it is told, answers what it is asked."""
+
+    def __init__(self, name: str = "ada") -> None:
+        self.name = name
+        self.notes: list[tuple[str, Any]] = []
+        self.asked: list[tuple[str, Any]] = []
+        self.answers: dict[str, Any] = {
+            "elicitation/create": {"action": "accept", "content": {"name": name, "age": 36}},
+            "sampling/createMessage": {
+                "role": "assistant",
+                "content": {"type": "text", "text": f"a poem of {name}"},
+                "model": "m",
+                "stopReason": "endTurn",
+            },
+            "roots/list": {"roots": [{"uri": f"file:///{name}"}]},
+        }
+        self.before_answer: Callable[[], Awaitable[Any]] | None = None
+
+    async def request(self, call: Call) -> Reply:
+        self.asked.append((call.method, msgspec.json.decode(call.raw)))
+        if self.before_answer is not None:
+            await self.before_answer()
+        return RawReply(body=Raw(msgspec.json.encode(self.answers[call.method])))
+
+    async def notify(self, note: Note) -> None:
+        self.notes.append((note.method, msgspec.json.decode(msgspec.json.encode(note.params))))
+
+    def told(self, method: str) -> list[Any]:
+        return [params for name, params in self.notes if name == method]
+
+
+def caller(
+    revision: Revision = MODERN,
+    capabilities: dict[str, Any] | None = None,
+    *,
+    scope: str | None = None,
+    level: str | None = None,
+    principal: str = "anonymous",
+) -> Caller:
+    return Caller(
+        revision=revision,
+        capabilities=capabilities or {},
+        scope=scope,
+        log_level=level,
+        principal=Principal(principal),
+    )
+
+
+def call(method: str, params: dict[str, Any], who: Caller, back: Peer | None = None, **fields: Any) -> Call:
+    """A call as a front makes it of a message."""
+    message = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+    envelope = decode_envelope(message)
+    assert not isinstance(envelope, list)
+    raw = envelope.params
+    assert isinstance(raw, Raw)
+    decoded, meta = decode_params(method, raw)
+    return Call(
+        id=Raw(b"1"),
+        method=method,
+        raw=raw,
+        params=decoded,
+        meta=meta,
+        caller=who,
+        back=Back() if back is None else back,
+        **fields,
+    )
+
+
+async def result(
+    upstream: Peer,
+    method: str,
+    params: dict[str, Any],
+    who: Caller | None = None,
+    back: Peer | None = None,
+    **fields: Any,
+) -> Any:
+    """What a caller gets to see of a result; errors are raised."""
+    made = call(method, params, who or caller(), back, **fields)
+    async with asyncio.timeout(30):
+        reply = await upstream.request(made)
+    return msgspec.json.decode(msgspec.json.encode(shape(reply, made.caller.revision, HUB)))
+
+
+async def tool(
+    upstream: Peer,
+    name: str,
+    arguments: dict[str, Any] | None = None,
+    who: Caller | None = None,
+    back: Peer | None = None,
+) -> Any:
+    """The result of a tool."""
+    return await result(upstream, "tools/call", {"name": name, "arguments": arguments or {}}, who, back)
+
+
+async def message(upstream: Peer, method: str, params: dict[str, Any], who: Caller | None = None) -> Any:
+    """The whole JSON-RPC message that a caller gets, errors included."""
+    async with asyncio.timeout(30):
+        data, _ = await answer(upstream, call(method, params, who or caller()), HUB)
+    return msgspec.json.decode(data)
+
+
+def text(found: Any) -> str:
+    (block,) = found["content"]
+    return str(block["text"])

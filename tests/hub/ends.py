@@ -1,0 +1,64 @@
+"""Upstreams for tests: the interop server in each era over each transport, and servers that misbehave."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tests.client.ends import INTEROP, PATHS, stdio_config
+from tests.http.in_process import running
+from tests.interop import server as interop
+from tests.transports.test_stdio_client import odd
+
+from hubbub.client import ServerConfig
+from hubbub.hub.remote import RemoteUpstream
+from hubbub.hub.upstream import UpstreamOptions
+from hubbub.net.backoff import Backoff
+from hubbub.security.sealed import Sealer
+
+LEGACY, MODERN = "2025-11-25", "2026-07-28"
+WAYS = [
+    ("stdio", MODERN),
+    ("stdio", LEGACY),
+    ("streamable_http", MODERN),
+    ("streamable_http", LEGACY),
+    ("sse", None),
+    ("websocket", LEGACY),
+]
+
+
+def quick() -> Backoff:
+    return Backoff((0.1,), jitter=0)
+
+
+@asynccontextmanager
+async def opened(config: ServerConfig, **options: Any) -> AsyncIterator[RemoteUpstream]:
+    """An upstream that is closed in the end."""
+    backoff = options.pop("backoff", quick)
+    upstream = RemoteUpstream(config, UpstreamOptions(**{"timeout_s": 15, **options}), Sealer(), backoff=backoff)
+    await upstream.start()
+    try:
+        yield upstream
+    finally:
+        await upstream.close(0.5)
+
+
+@asynccontextmanager
+async def interop_upstream(transport: str, version: str | None, **options: Any) -> AsyncIterator[RemoteUpstream]:
+    """The interop server behind the hub."""
+    if transport == "stdio":
+        async with opened(stdio_config(str(INTEROP), protocol_version=version), **options) as upstream:
+            yield upstream
+        return
+    async with running(interop.server, limits=("off",)) as site:
+        scheme = "ws" if transport == "websocket" else "http"
+        url = f"{scheme}://127.0.0.1:{site.site.port}{PATHS[transport]}"
+        config = ServerConfig(id="there", transport=transport, url=url, protocol_version=version)
+        async with opened(config, **options) as upstream:
+            yield upstream
+
+
+@asynccontextmanager
+async def odd_upstream(mode: str, **options: Any) -> AsyncIterator[RemoteUpstream]:
+    """A server that misbehaves behind the hub."""
+    async with opened(odd(mode), **options) as upstream:
+        yield upstream
