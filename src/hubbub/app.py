@@ -49,7 +49,7 @@ def serve_stdio(server: Server, *, limit: int = bounds.MESSAGE_BYTES) -> int:
         with stop_signals(stopped.set), _logged_life(server, "stdio"):
             async with server.running():
                 await stdio.serve(connector(server), source, sink, stopped, limit=limit)
-        if not await _all_ended() or server.threads.is_running:
+        if not await _all_ended() or server.is_in_threads:
             _leave(0)
 
     asyncio.run(main())

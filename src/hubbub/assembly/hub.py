@@ -8,8 +8,9 @@ from hubbub.assembly.hub_config import hub_config
 from hubbub.assembly.installing import Installed, install_pack, use_profile
 from hubbub.assembly.targets import load_target
 from hubbub.errors import SettingsError
-from hubbub.hub.config import HubConfig, UpstreamConfig
+from hubbub.hub.config import UpstreamConfig
 from hubbub.hub.hub import Hub
+from hubbub.hub.local import LocalUpstream
 from hubbub.hub.making import make_upstream
 from hubbub.hub.upstream import Upstream
 from hubbub.ports import Sealer
@@ -30,7 +31,7 @@ def assemble_hub(settings: ServeSettings, sources: Sources) -> Server:
     """
     config = hub_config(settings, sources)
     hub = Hub(config, make_upstream=load_upstream)
-    _check_profile(settings.tool_profile, config, hub)
+    _check_profile(settings.tool_profile, hub)
     return hub.fronts[settings.view or ""]
 
 
@@ -62,20 +63,17 @@ def _load(config: UpstreamConfig) -> Server:
         (pack,) = choose_packs((config.pack,), find_packs())
         server = Server(pack.name)
         part = install_pack(server, pack, config.pack_settings)
+        server.profiles.update(part.profiles)
     if config.profile is not None and config.profile in part.profiles:
         use_profile(server, config.profile, [part])
     return server
 
 
-def _check_profile(profile: str | None, config: HubConfig, hub: Hub) -> None:
+def _check_profile(profile: str | None, hub: Hub) -> None:
     """Refuse a profile that none of those in this process has."""
     if profile is None:
         return
-    known = {name for upstream in hub.upstreams.values() for name in _profiles_of(upstream)}
+    here = [upstream for upstream in hub.upstreams.values() if isinstance(upstream, LocalUpstream)]
+    known = {name for upstream in here for name in upstream.server.profiles}
     if profile not in known:
         raise SettingsError(f"--tool-profile: there is no profile {profile!r}{nearest(profile, known)}")
-
-
-def _profiles_of(upstream: Upstream) -> list[str]:
-    server = getattr(upstream, "server", None)
-    return list(server.profiles) if isinstance(server, Server) else []

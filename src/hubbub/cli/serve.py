@@ -23,12 +23,14 @@ _GO_FLAGS: Final = ("transport", "http-addr", "addr")
 _HELP: Final = """Serve tools, resources and prompts to MCP clients.
 
 TARGET is a program that makes a server: file.py, or module:server. Without one, every
-pack that can run is served, or those named with --pack.
+pack that can run is served, or those named with --pack. The servers of hubbub.toml and
+of --mcp-json are served too, all behind one endpoint.
 
 \b
 hubbub serve weather.py --transport stdio
 hubbub serve shop.tools:server --port 8000
 hubbub serve --pack demo --transport stdio
+hubbub serve --mcp-json ~/.cursor/mcp.json
 
 Every option is also a variable (--http-addr is HUBBUB_HTTP_ADDR) and a key of
 hubbub.toml (http_addr); options win over variables, variables over the file.

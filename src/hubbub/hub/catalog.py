@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,18 +18,23 @@ from hubbub.hub.config import OWN, OWN_TOOLS, HubConfig, UpstreamConfig
 from hubbub.hub.names import Collision, Names, Offer, Rule, Style, assign, scheme_of
 from hubbub.hub.snapshot import Entry, Snapshot
 from hubbub.protocol.headers import header_parameters
+from hubbub.protocol.revisions import Revision
 from hubbub.protocol.uri_template import UriTemplate
 from hubbub.protocol.wire import ToolAnnotations
 from hubbub.server.views import View
+from hubbub.settings.servers import ToolSettings
 
 _RESERVED = tuple(Offer(OWN, name) for name in OWN_TOOLS)
+_AS_IT_IS = ToolSettings()
 _NO_HEADERS: Mapping[str, tuple[str, ...]] = {}
 
 
 class Item:
     """One tool, prompt, resource or template, as the hub shows it."""
 
-    def __init__(self, name: str, server: str, entry: Entry, description: str | None = None) -> None:
+    def __init__(
+        self, name: str, server: str, entry: Entry, revision: Revision, description: str | None = None
+    ) -> None:
         self.name = name
         """What clients call it: a name, or a URI."""
         self.server = server
@@ -36,6 +42,8 @@ class Item:
         self.entry = entry
         self.own = entry.name
         """What its own server calls it."""
+        self.revision = revision
+        """How that server speaks."""
         self.description = description
         """What clients read about it instead of what its server says."""
 
@@ -67,6 +75,15 @@ class Item:
             return UriTemplate(self.own)
         except DefinitionError:
             return None
+
+
+class Offered(NamedTuple):
+    """Something that one server has, before it is named."""
+
+    offer: Offer
+    entry: Entry
+    revision: Revision
+    description: str | None = None
 
 
 class Named(msgspec.Struct, frozen=True):
@@ -112,31 +129,40 @@ def build(config: HubConfig, snapshots: Mapping[str, Snapshot]) -> Catalog:
     """The catalog of these upstreams, in the order of the config."""
     style = Style(config.hub.name_limit, config.lists_safe_names)
     rules = {OWN: Rule("never")} | {upstream.id: _rule(upstream) for upstream in config.upstreams}
-    tools, prompts, resources, templates = [], [], [], []
-    descriptions: dict[Offer, str] = {}
+    found: dict[str, list[Offered]] = {"tools": [], "prompts": [], "resources": [], "templates": []}
     for upstream in config.upstreams:
         snapshot = snapshots.get(upstream.id)
-        if snapshot is None:
+        if snapshot is None or snapshot.revision is None:
             continue
-        shown = View(upstream.include, upstream.exclude, upstream.read_only)
-        names = View(upstream.include, upstream.exclude)
-        for entry in snapshot.tools:
-            said = upstream.tools.get(entry.name)
-            if shown.shows(entry) and not (said is not None and said.hidden):
-                tools.append((Offer(upstream.id, entry.name), entry))
-                if said is not None and said.description is not None:
-                    descriptions[tools[-1][0]] = said.description
-        prompts += [(Offer(upstream.id, entry.name), entry) for entry in snapshot.prompts if names.shows(entry)]
-        resources += [(Offer(upstream.id, entry.name), entry) for entry in snapshot.resources]
-        templates += [(Offer(upstream.id, entry.name), entry) for entry in snapshot.templates]
+        for kind, entries in _shown(upstream, snapshot).items():
+            for entry in entries:
+                said = upstream.tools.get(entry.name, _AS_IT_IS) if kind == "tools" else _AS_IT_IS
+                offer = Offer(upstream.id, entry.name)
+                found[kind].append(Offered(offer, entry, snapshot.revision, said.description))
     plain = {server: msgspec.structs.replace(rule, renamed={}) for server, rule in rules.items()}
     return Catalog(
-        _named(tools, _assigned([*_RESERVED, *(offer for offer, _ in tools)], rules, style), descriptions),
-        _named(prompts, assign([offer for offer, _ in prompts], plain, style), {}),
-        _addressed(resources),
-        _addressed(templates),
+        _named(found["tools"], _assigned([*_RESERVED, *(one.offer for one in found["tools"])], rules, style)),
+        _named(found["prompts"], assign([one.offer for one in found["prompts"]], plain, style)),
+        _addressed(found["resources"]),
+        _addressed(found["templates"]),
         {scheme_of(upstream.id): upstream.id for upstream in reversed(config.upstreams)},
     )
+
+
+def _shown(upstream: UpstreamConfig, snapshot: Snapshot) -> dict[str, list[Entry]]:
+    """What the config lets be seen of a server, by the names that it has there."""
+    tools = View(upstream.include, upstream.exclude, upstream.read_only)
+    prompts = View(upstream.include, upstream.exclude)
+    return {
+        "tools": [
+            entry
+            for entry in snapshot.tools
+            if tools.shows(entry) and not upstream.tools.get(entry.name, _AS_IT_IS).hidden
+        ],
+        "prompts": [entry for entry in snapshot.prompts if prompts.shows(entry)],
+        "resources": list(snapshot.resources),
+        "templates": list(snapshot.templates),
+    }
 
 
 def _assigned(offers: Sequence[Offer], rules: Mapping[str, Rule], style: Style) -> Names:
@@ -154,10 +180,12 @@ def _rule(upstream: UpstreamConfig) -> Rule:
     return Rule(upstream.prefix, upstream.prefix_text, renamed)
 
 
-def _named(found: Iterable[tuple[Offer, Entry]], names: Names, descriptions: Mapping[Offer, str]) -> Named:
+def _named(found: Iterable[Offered], names: Names) -> Named:
     items = {
-        offer: Item(names.listed.get(offer, offer.name), offer.server, entry, descriptions.get(offer))
-        for offer, entry in found
+        one.offer: Item(
+            names.listed.get(one.offer, one.offer.name), one.offer.server, one.entry, one.revision, one.description
+        )
+        for one in found
     }
     return Named(
         {name: items[offer] for offer, name in names.listed.items()},
@@ -167,14 +195,14 @@ def _named(found: Iterable[tuple[Offer, Entry]], names: Names, descriptions: Map
     )
 
 
-def _addressed(found: Sequence[tuple[Offer, Entry]]) -> Addressed:
+def _addressed(found: Iterable[Offered]) -> Addressed:
     """The first in the file keeps a URI; the others get their server in front."""
     listed: dict[str, Item] = {}
     owners: dict[str, list[str]] = {}
-    for offer, entry in found:
+    for offer, entry, revision, _ in found:
         uri = entry.name if entry.name not in listed else f"{scheme_of(offer.server)}+{entry.name}"
         owners.setdefault(entry.name, []).append(offer.server)
-        listed.setdefault(uri, Item(uri, offer.server, entry))
+        listed.setdefault(uri, Item(uri, offer.server, entry, revision))
     collisions = tuple(
         Collision(uri, tuple(servers), tuple(_called(uri, servers)))
         for uri, servers in owners.items()

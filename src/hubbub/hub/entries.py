@@ -1,7 +1,7 @@
-"""List entries of upstreams in the form of the caller's revision, taken apart one level deep.
+"""List entries of upstreams as the hub shows them: under its names, marked with whose they are.
 
-Members that nobody here knows pass through. What `hubbub.protocol.shape` does for entries
-of our own, this does for those that came as JSON.
+Taken apart one level deep; members that nobody here knows pass through. What a revision
+knows is decided in `hubbub.protocol.passed`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from hubbub.hub.catalog import Item
+from hubbub.protocol.passed import entry_for as older_entry
 from hubbub.protocol.revisions import Revision
 
 Kind: TypeAlias = Literal["tools", "prompts", "resources", "templates"]
@@ -37,7 +38,7 @@ class Health(msgspec.Struct, frozen=True):
 
 def entry_for(item: Item, kind: Kind, revision: Revision, health: Health, description: str | None) -> dict[str, Raw]:
     """One entry as `*/list` shows it in this revision."""
-    members = dict(item.entry.members)
+    members = older_entry(item.entry.members, item.revision, revision)
     key = _NAME_OF[kind]
     if item.name != item.own:
         members[key] = Raw(_encode(item.name))
@@ -45,43 +46,9 @@ def entry_for(item: Item, kind: Kind, revision: Revision, health: Health, descri
         members["description"] = Raw(_encode(description))
     for name in _NEVER:
         members.pop(name, None)
-    if kind == "tools":
-        _older_tool(members, revision)
-    if not revision.titles:
-        members.pop("title", None)
-        members.pop("_meta", None)
-    else:
+    if revision.titles:
         members["_meta"] = _meta(members.get("_meta"), health)
-    if not revision.icons:
-        members.pop("icons", None)
     return members
-
-
-def _older_tool(members: dict[str, Raw], revision: Revision) -> None:
-    if not revision.annotations:
-        members.pop("annotations", None)
-    schema = members.get("outputSchema")
-    if schema is None or revision.structured == "any":
-        return
-    older = None if revision.structured == "none" else _object_schema(schema)
-    if older is None:
-        del members["outputSchema"]
-    else:
-        members["outputSchema"] = older
-
-
-def _object_schema(schema: Raw) -> Raw | None:
-    """The schema where results are objects: others are wrapped; None if it may be both."""
-    try:
-        kind: Any = msgspec.json.decode(_decode(schema).get("type", b"null"))
-    except msgspec.DecodeError:
-        return None
-    if kind == "object":
-        return schema
-    if isinstance(kind, str):
-        wrapped = b'{"type":"object","properties":{"result":' + bytes(schema) + b'},"required":["result"]}'
-        return Raw(wrapped)
-    return None
 
 
 def _meta(said: Raw | None, health: Health) -> Raw:

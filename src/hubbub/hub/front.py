@@ -15,9 +15,10 @@ from hubbub.errors import InvalidParams, PromptNotFound, ToolNotFound
 from hubbub.hub.catalog import Item, Named
 from hubbub.hub.config import CALL, SEARCH
 from hubbub.hub.entries import Kind
-from hubbub.hub.pages import Pages
+from hubbub.hub.local import LocalUpstream
 from hubbub.hub.methods import METHODS, call_by_name
 from hubbub.hub.own import add_own, own_items
+from hubbub.hub.pages import Pages
 from hubbub.hub.search import Index
 from hubbub.hub.subscriptions import Watched
 from hubbub.hub.views import Shown
@@ -228,6 +229,14 @@ class Front(Server):
         if not states or any(state.phase != "down" for state in states):
             return []
         return [f"{state.id}: {state.reason}" for state in states]
+
+    @property
+    def is_in_threads(self) -> bool:
+        """Whether functions that cannot be stopped still run, here or in a server of this process."""
+        return self.threads.is_running or any(
+            isinstance(upstream, LocalUpstream) and upstream.server.is_in_threads
+            for upstream in self.hub.upstreams.values()
+        )
 
     def wrap(self, wrapper: Callable[[Peer], Peer]) -> None:
         """Put something around every call, of whichever view."""

@@ -185,6 +185,11 @@ class LocalUpstream:
         """Hear of them no more."""
         self._watched.discard(uri)
 
+    @property
+    def watching(self) -> set[str]:
+        """The resources that it is told of."""
+        return self._watched
+
     def hear(self, note: Note) -> None:
         """The server tells of a change."""
         if note.method == RESOURCE_UPDATED:

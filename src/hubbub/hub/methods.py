@@ -22,13 +22,12 @@ from hubbub.errors import (
 )
 from hubbub.hub.config import CALL
 from hubbub.hub.own import CallArguments
-from hubbub.hub.rewriting import called_by_name, readdressed, referring, renamed, with_arguments, with_uri
+from hubbub.hub.rewriting import bare, called_by_name, readdressed, referring, renamed, with_arguments, with_uri
 from hubbub.hub.subscriptions import Watched
 from hubbub.protocol import wire
 from hubbub.protocol.error_forms import METHOD_NOT_FOUND
 from hubbub.protocol.model import Call, Reply
 from hubbub.protocol.params import readable
-from hubbub.protocol.shape import bare_result
 from hubbub.server import methods as own
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ async def call_by_name(front: Front, call: Call) -> Reply:
     if call.caller.revision.is_mcp:
         raise MethodNotFound(call.method)
     try:
-        return bare_result(await call_tool(front, called_by_name(call, call.method)))
+        return bare(await call_tool(front, called_by_name(call, call.method)))
     except ToolNotFound:
         raise MethodNotFound(call.method) from None
 

@@ -106,7 +106,7 @@ def own_items(front: Front) -> dict[str, dict[str, Item]]:
 
 
 def _item(name: str, own: str, entry: Any) -> Item:
-    return Item(name, OWN, Entry(own, _decode(_encode(entry))))
+    return Item(name, OWN, Entry(own, _decode(_encode(entry))), NEWEST_MODERN)
 
 
 def _found(front: Front, item: Item) -> Found:

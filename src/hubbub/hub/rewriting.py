@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from hubbub.protocol.model import Call, RawReply, Reply
 from hubbub.protocol.params import CallToolParams
+from hubbub.protocol.shape import bare_result
 from hubbub.protocol.wire import ReadReply
 
 _encode = msgspec.json.Encoder().encode
@@ -46,6 +47,25 @@ def called_by_name(call: Call, name: str) -> Call:
     arguments = call.raw.copy()
     raw = Raw(_encode({"name": name, "arguments": arguments}))
     return replace(call, method="tools/call", raw=raw, params=CallToolParams(name=name, arguments=arguments))
+
+
+def bare(reply: Reply) -> Reply:
+    """What a tool returned, without the wrapping of `tools/call`; a failure stays one."""
+    if not isinstance(reply, RawReply):
+        return bare_result(reply)
+    members = _decode(reply.body)
+    if bytes(members.get("isError", b"")) == b"true":
+        return reply
+    if "structuredContent" in members:
+        return RawReply(body=members["structuredContent"])
+    try:
+        content = _decode_contents(members["content"])
+    except (KeyError, msgspec.DecodeError):
+        return reply
+    if not content:
+        return RawReply(body=Raw(b"null"))
+    is_text = len(content) == 1 and bytes(content[0].get("type", b"")) == b'"text"'
+    return RawReply(body=content[0]["text"]) if is_text and "text" in content[0] else reply
 
 
 def with_uri(reply: Reply, own: str, shown: str) -> Reply:

@@ -194,6 +194,11 @@ class Server:
         found = [await check() for check in self.health_checks]
         return [problem for problem in found if problem is not None]
 
+    @property
+    def is_in_threads(self) -> bool:
+        """Whether functions that cannot be stopped still run."""
+        return self.threads.is_running
+
     def _publish_tool_change(self, change: ToolChange) -> None:
         params = {"type": change.type, "toolName": change.tool_name, "timestamp": change.timestamp}
         self.audience.publish(Note(TOOLS_CHANGED, params))
