@@ -47,7 +47,8 @@ class Passage:
         self._untold = 0
 
     async def request(self, call: Call) -> Reply:
-        """Ask the caller; the upstream waits meanwhile."""
+        """Ask the caller, who has heard all that was said before; the upstream waits meanwhile."""
+        await self.settled()
         self._slots.lend()
         try:
             return await self.call.back.request(call)

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 import msgspec
 
+from hubbub import bounds
 from hubbub.client.client import Client
 from hubbub.errors import HubbubError, MethodNotFound, Overloaded, RemoteError
 from hubbub.hub.passage import LOG, Passage
@@ -48,8 +49,8 @@ class UpstreamSession:
         self.has_told = False
         """Whether the server told of changes on it."""
         self.passages: dict[Passage, None] = {}
-        self._left: set[object] = set()
-        """Clients that gave up a call which the server may still work on."""
+        self._left: dict[object, frozenset[Passage]] = {}
+        """Clients that gave up a call which the server may still work on, and the calls that ran then."""
         self._level: str | None = None
         self.idle_since = 0.0
         self.starting: asyncio.Task[None] | None = None
@@ -73,8 +74,15 @@ class UpstreamSession:
     def leave(self, passage: Passage, *, is_answered: bool) -> None:
         """A call has ended."""
         del self.passages[passage]
-        if not is_answered:
-            self._left.add(passage.scope)
+        is_heard = passage.call.caller.least_log_level is not None
+        # On the first session nobody is asked anything, and a server does not log for those who do not listen.
+        if not is_answered and (is_heard or self.kind is not None or self.owner is not None):
+            self._left[passage.scope] = frozenset(self.passages)
+            if len(self._left) > bounds.UPSTREAM_WAITING:
+                del self._left[next(iter(self._left))]
+        elif is_answered and self._left:
+            # Who answers what was asked later has read that the other was given up.
+            self._left = {scope: older for scope, older in self._left.items() if passage in older}
 
     async def request(self, call: Call) -> Reply:
         """A question about no call in particular: it can only be for the one client whose calls are here."""
@@ -85,18 +93,21 @@ class UpstreamSession:
             raise MethodNotFound(call.method)
         return await passage.request(call)
 
-    async def notify(self, note: Note) -> None:
-        """A message about no call in particular."""
+    def notify(self, note: Note) -> Coroutine[Any, Any, None]:
+        """A message about no call in particular. Whose it is is decided at once, so that no answer overtakes it."""
+        passage = self._heard_by(note)
+        return _nothing() if passage is None else passage.notify(note)
+
+    def _heard_by(self, note: Note) -> Passage | None:
         if note.method != LOG:
-            return
+            return None
         listening = [passage for passage in self.passages if passage.call.caller.least_log_level is not None]
         # A modern server logs only for those who want it; of a legacy one it could be anybody's.
         is_modern = self.client.era == "modern"
         passage = self._only_client(listening if is_modern else self.passages)
         if passage is None:
             logger.debug("a log of a server was dropped: it could be about the call of any of several clients")
-            return
-        await passage.notify(note)
+        return passage
 
     def _only_client(self, passages: Any) -> Passage | None:
         """The newest call of the only client that this can be about."""
@@ -105,9 +116,11 @@ class UpstreamSession:
             if found is not None and passage.scope != found.scope:
                 return None
             found = passage
-        if found is None or self._left - {found.scope}:
-            return None
-        return found
+        return None if found is None or self._left.keys() - {found.scope} else found
+
+
+async def _nothing() -> None:
+    """What is left to do about a message for nobody."""
 
 
 class Pool:

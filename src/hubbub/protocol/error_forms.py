@@ -26,6 +26,8 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 RESOURCE_NOT_FOUND = -32002
 _OF_RESOURCES = ("resources/read", "resources/subscribe")
+_NO_SUCH_RESOURCE = (RESOURCE_NOT_FOUND, INVALID_PARAMS)
+"""What servers of both eras answer: official ones of the legacy era do not all use its own number."""
 _OLDER = {-32020: INVALID_REQUEST, -32021: INVALID_REQUEST, -32022: INVALID_REQUEST}
 """What came with the modern era, in numbers that were there before."""
 
@@ -112,7 +114,7 @@ def error_object(error: errors.HubbubError, revision: Revision) -> ErrorObject:
 def in_dialect(error: errors.RemoteError, call: Call, source: Revision) -> errors.HubbubError:
     """An error that a server of one revision answered with, as a caller of another is to see it."""
     code, target = error.code, call.caller.revision
-    if call.method in _OF_RESOURCES and _says_not_found(error, source):
+    if call.method in _OF_RESOURCES and error.code in _NO_SUCH_RESOURCE:
         missing = errors.ResourceNotFound(call.params.uri)
         missing.message = error.message
         return missing
@@ -121,12 +123,6 @@ def in_dialect(error: errors.RemoteError, call: Call, source: Revision) -> error
     if code == error.code:
         return error
     return errors.RemoteError(code, error.message, error.data)
-
-
-def _says_not_found(error: errors.RemoteError, source: Revision) -> bool:
-    if source.era != "modern":
-        return error.code == RESOURCE_NOT_FOUND
-    return error.code == INVALID_PARAMS and isinstance(error.data, dict) and "uri" in error.data
 
 
 def http_status(error: errors.HubbubError) -> int:

@@ -113,7 +113,7 @@ async function listed(method, member) {
 }
 const allTools = () => listed("listTools", "tools");
 const ownTools = async () => {
-  const found = (await allTools()).filter((tool) => tool.name.startsWith(prefix) && !tool.name.startsWith("hub."));
+  const found = (await allTools()).filter((tool) => tool.name.startsWith(prefix) && !tool.name.includes("hub."));
   return Object.fromEntries(found.map((tool) => [tool.name.slice(prefix.length), tool]));
 };
 

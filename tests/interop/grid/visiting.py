@@ -172,7 +172,7 @@ async def own_tools(visit: Visit) -> dict[str, types.Tool]:
     """Those of this workshop, by the names that it gave them."""
     prefix = visit.stand.prefix
     found = [tool for tool in await listed_tools(visit) if tool.name.startswith(prefix)]
-    return {tool.name.removeprefix(prefix): tool for tool in found if not tool.name.startswith("hub.")}
+    return {tool.name.removeprefix(prefix): tool for tool in found if "hub." not in tool.name}
 
 
 async def tools(visit: Visit) -> Seen:
@@ -325,7 +325,8 @@ async def subscribed(visit: Visit, uri: str) -> AsyncIterator[Any]:
         return
     async with visit.client.listen(resource_subscriptions=[uri]) as events, asyncio.TaskGroup() as tasks:
         hearing = tasks.create_task(hear_events(visit, events))
-        yield events.honored.model_dump(by_alias=True, exclude_none=True)
+        honored = events.honored.model_dump(by_alias=True, exclude_none=True)
+        yield {key: value for key, value in honored.items() if value}  # to say no is as good as to say nothing
         hearing.cancel()
 
 

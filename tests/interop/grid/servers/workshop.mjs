@@ -198,9 +198,16 @@ function describe(name, { isModern }) {
 
 // -- handlers ------------------------------------------------------------------------------------
 
+const watchers = new Map(); // the URIs that each legacy session watches, by its server
+
+// Tells every session that watches it, whichever one changed it.
+export const tellWatchers = (uri) =>
+  Promise.all([...watchers].filter(([, uris]) => uris.has(uri)).map(([server]) => server.sendResourceUpdated({ uri })));
+
 export function furnish(server, sdk) {
   const watching = new Set();
-  const on = (method, work) => sdk.on(server, method, (params, extra) => work(params, sdk.context(extra, watching)));
+  watchers.set(server, watching);
+  const on = (method, work) => sdk.on(server, method, (params, extra) => work(params, sdk.context(extra)));
   const missing = (code, message) => {
     throw new sdk.Failure(code, message);
   };

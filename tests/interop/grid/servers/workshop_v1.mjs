@@ -1,6 +1,6 @@
 // The workshop with @modelcontextprotocol/sdk (version 1), legacy era only.
 //   node workshop_v1.mjs stdio|http ROOM JOURNAL
-import { furnish, implementation, judge, listen, options, sessions, transport, write } from "./workshop.mjs";
+import { furnish, implementation, judge, listen, options, sessions, tellWatchers, transport, write } from "./workshop.mjs";
 
 const { McpServer } = judge("@modelcontextprotocol/sdk/server/mcp.js");
 const { StdioServerTransport } = judge("@modelcontextprotocol/sdk/server/stdio.js");
@@ -16,7 +16,7 @@ const schemas = Object.fromEntries(
 function makeServer() {
   const server = new McpServer(implementation, options).server;
   const on = (_, method, work) => server.setRequestHandler(schemas[method], ({ params }, extra) => work(params ?? {}, extra));
-  const context = (extra, watching) => ({
+  const context = (extra) => ({
     isModern: false,
     signal: extra.signal,
     capabilities: server.getClientCapabilities(),
@@ -32,7 +32,7 @@ function makeServer() {
         : extra.sendNotification({ method: "notifications/message", params: { level, data, logger } }),
     elicit: (params) => server.elicitInput(params, { relatedRequestId: extra.requestId }),
     sample: (params) => server.createMessage(params, { relatedRequestId: extra.requestId }),
-    updated: (uri) => (watching.has(uri) ? server.sendResourceUpdated({ uri }) : undefined),
+    updated: tellWatchers,
     changed: {
       tool: () => server.sendToolListChanged(),
       prompt: () => server.sendPromptListChanged(),

@@ -1,6 +1,6 @@
 // The workshop with @modelcontextprotocol/server (version 2), in both eras.
 //   node workshop_v2.mjs stdio|http ROOM JOURNAL
-import { furnish, implementation, judge, listen, options, sessions, transport, write } from "./workshop.mjs";
+import { furnish, implementation, judge, listen, options, sessions, tellWatchers, transport, write } from "./workshop.mjs";
 
 const { McpServer, ProtocolError, createMcpHandler, isLegacyRequest } = judge("@modelcontextprotocol/server");
 const { serveStdio } = judge("@modelcontextprotocol/server/stdio");
@@ -13,7 +13,7 @@ function makeServer({ era }) {
   const server = outer.server;
   const isModern = era === "modern";
   const on = (_, method, work) => server.setRequestHandler(method, ({ params }, extra) => work(params ?? {}, extra));
-  const context = ({ mcpReq }, watching) => ({
+  const context = ({ mcpReq }) => ({
     isModern,
     signal: mcpReq.signal,
     capabilities: isModern ? mcpReq.envelope?.["io.modelcontextprotocol/clientCapabilities"] : server.getClientCapabilities(),
@@ -29,7 +29,7 @@ function makeServer({ era }) {
     sample: mcpReq.requestSampling,
     updated: async (uri) => {
       modern?.notify.resourceUpdated(uri);
-      if (watching.has(uri) || isModern) await server.sendResourceUpdated({ uri });
+      await (isModern ? server.sendResourceUpdated({ uri }) : tellWatchers(uri));
     },
     changed: {
       tool: () => (modern?.notify.toolsChanged(), server.sendToolListChanged()),
