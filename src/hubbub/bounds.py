@@ -217,8 +217,6 @@ UPSTREAM_IDLE_S: Final = 300.0
 """How long such a session is kept after its last call."""
 UPSTREAM_DRAIN_S: Final = 30.0
 """How long calls may go on after their upstream was taken out of the hub."""
-UPSTREAM_PAUSE_S: Final = 0.1
-"""The least time between two listings of an upstream that keeps saying that its lists have changed."""
 BREAKER_FAILURES: Final = 5
 """Calls in a row without an answer after which an upstream is left alone for a while."""
 GUARDIAN_S: Final = 2

@@ -82,7 +82,7 @@ class Keeper:
         Raises:
             HubbubError: why that failed too.
         """
-        if self.client is None and not self._is_closed:
+        if self.open_client is None and not self._is_closed:
             self.start()
             if not self._is_trying:
                 self._tried.clear()
@@ -91,6 +91,11 @@ class Keeper:
         if self.client is None:
             raise self.error or ConnectionClosed(f"The connection to {self.name} was closed")
         return self.client
+
+    @property
+    def open_client(self) -> Client | None:
+        """The client, unless it was lost so recently that nobody had time to notice."""
+        return self.client if self.client is not None and self.client.is_open else None
 
     async def _keep(self) -> None:
         clock = asyncio.get_running_loop().time
@@ -117,11 +122,13 @@ class Keeper:
             self.client, self.error = client, None
             self._end_try()
             self.error = await client.wait_lost() or ConnectionClosed(f"The client of {self.name} was closed")
+            self.client = None
+            self._tell()
         except HubbubError as error:
             self.error = error
+            self._end_try()
         finally:
             self.client = None
-            self._end_try()
             await client.close()
 
     def _end_try(self) -> None:

@@ -9,20 +9,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET
 
-from hubbub import bounds
 from hubbub.client.client import Client
 from hubbub.client.watching import Change
 from hubbub.errors import DeadlineExceeded, HubbubError
 from hubbub.hub.listing import LISTS, list_all
 from hubbub.hub.snapshot import EMPTY_SNAPSHOT, Entry, Snapshot
+from hubbub.net.backoff import Backoff
 
 logger = logging.getLogger("hubbub.hub")
 
+_PAUSES_S: Final = (0.1, 0.5, 2.0, 10.0)
 _KINDS: dict[str, Literal["tools", "prompts", "resources"]] = {
     "tools": "tools",
     "prompts": "prompts",
@@ -52,20 +53,21 @@ class Lists:
         self._outdated: set[str] = set()
         self._teller: Client | None = None
         """Who told of a change last: where sessions are processes, the others may know nothing of it."""
+        self._listed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.snapshot = EMPTY_SNAPSHOT
         self.is_stale = False
 
     async def refresh(self) -> None:
         """List everything, or wait for the listing that just does. Never raises for the upstream's faults."""
-        await asyncio.shield(self.outdate(*LISTS))
+        await self.outdate(*LISTS).wait()
 
-    def outdate(self, *lists: str) -> asyncio.Task[None]:
-        """These lists are no longer as they were; the task that lists them anew."""
+    def outdate(self, *lists: str) -> asyncio.Event:
+        """These lists are no longer as they were; set once they were listed anew."""
         self._outdated.update(lists)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
-        return self._task
+        return self._listed
 
     def take(self, change: Change, teller: Client) -> None:
         """What a server tells of its lists."""
@@ -77,17 +79,24 @@ class Lists:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+        self._listed.set()
 
     async def _run(self) -> None:
+        # Some servers tell of a change whenever they are asked for a list.
+        pause = Backoff(_PAUSES_S, jitter=0)
         while self._outdated:
             lists, self._outdated = self._outdated, set()
-            error = await self._list(sorted(lists))
-            self.is_stale = error is not None
-            if error is not None:
-                logger.warning("the lists of %s could not be read: %s", self._name, error.message)
-            self._on_outcome(error)
+            listed, self._listed = self._listed, asyncio.Event()
+            try:
+                error = await self._list(sorted(lists))
+                self.is_stale = error is not None
+                if error is not None:
+                    logger.warning("the lists of %s could not be read: %s", self._name, error.message)
+                self._on_outcome(error)
+            finally:
+                listed.set()
             if self._outdated:
-                await asyncio.sleep(bounds.UPSTREAM_PAUSE_S)
+                await asyncio.sleep(pause.next_s())
 
     async def _list(self, lists: list[str]) -> HubbubError | None:
         try:

@@ -14,10 +14,12 @@ import msgspec
 from msgspec import Raw
 
 from hubbub import bounds
+from hubbub.errors import MethodNotFound
 from hubbub.hub.slots import Slots
 from hubbub.protocol.model import Call, Caller, Note, Reply
 
 LOG: Final = "notifications/message"
+_NEEDED: Final = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 
 
 class _Level(msgspec.Struct):
@@ -47,7 +49,13 @@ class Passage:
         self._untold = 0
 
     async def request(self, call: Call) -> Reply:
-        """Ask the caller, who has heard all that was said before; the upstream waits meanwhile."""
+        """Ask the caller, who has heard all that was said before; the upstream waits meanwhile.
+
+        Raises:
+            MethodNotFound: the caller did not say that it can be asked that.
+        """
+        if not self.call.caller.can(_NEEDED.get(call.method, "")):
+            raise MethodNotFound(call.method)
         await self.settled()
         self._slots.lend()
         try:

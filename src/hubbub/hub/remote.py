@@ -204,7 +204,7 @@ class RemoteUpstream:
         if self._is_closing:
             raise self._unavailable(call, "it is being taken out of the hub")
         client = self._keeper.client
-        if client is None or not self._breaker.is_closed:
+        if client is None or not client.is_open or not self._breaker.is_closed:
             client = await self._reach(call)
         if call.caller.revision.rounds and not client.revision.rounds and call.method in askable:
             # The caller comes back for more, the server only pushes: the call waits here in between.
@@ -222,8 +222,8 @@ class RemoteUpstream:
         if not self._breaker.admit():
             raise self._unavailable(call, self._breaker.reason)
         was_trial = not self._breaker.is_closed
-        if self._keeper.client is not None:
-            return self._keeper.client  # `_serve` tells how the trial went
+        if (client := self._keeper.open_client) is not None:
+            return client  # `_serve` tells how the trial went
         self._set_phase()
         seconds = self._seconds(call)
         try:
@@ -252,7 +252,7 @@ class RemoteUpstream:
             return reply
         except RemoteError as error:
             is_answered = True
-            self._breaker.succeeded()
+            self._succeeded()
             raise in_dialect(error, call, self._revision(session)) from None
         except _NO_ANSWER as error:
             raise self._failed(call, error) from None
@@ -277,7 +277,7 @@ class RemoteUpstream:
             request_state=self._questions.state_of(call) if passes_rounds else None,
         )
         reply = await client.pass_on(call, how)
-        self._breaker.succeeded()
+        self._succeeded()
         if passes_rounds:
             self._questions.seal_state(reply, call)
         if is_modern and call.caller.revision.structured == "object" and call.method == "tools/call":
@@ -286,7 +286,7 @@ class RemoteUpstream:
 
     async def _session(self, passage: Passage, deadline: float) -> UpstreamSession:
         home = self._home
-        if home is None or self._keeper.client is not home.client:
+        if home is None or self._keeper.open_client is not home.client:
             raise self._keeper.error or ConnectionClosed(f"The connection to {self.id} was closed")
         if home.owner is not None and home.owner == passage.scope:
             await home.set_level(passage.call.caller.log_level)
@@ -337,6 +337,12 @@ class RemoteUpstream:
         return seconds
 
     # -- failing -------------------------------------------------------------------------
+
+    def _succeeded(self) -> None:
+        self._breaker.succeeded()
+        if self._phase == "down":
+            self._set_phase()
+            self._renewed()  # Nobody knows what happened meanwhile.
 
     def _failed(self, call: Call, error: HubbubError, *, may_have_executed: bool | None = None) -> UpstreamUnavailable:
         self._failures += 1

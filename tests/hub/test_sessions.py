@@ -1,0 +1,198 @@
+"""Whose question is it: what belongs to one client never reaches another, whatever the server does."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.client.ends import until
+from tests.hub.callers import ELICITATION, EVERYTHING, LEGACY, MODERN, Back, caller, result, text, tool
+from tests.hub.ends import WAYS, interop_upstream, opened
+
+from hubbub.client import ServerConfig
+from hubbub.errors import Overloaded
+from hubbub.protocol.revisions import PLAIN
+
+pytestmark = pytest.mark.timeout(60)
+ways = pytest.mark.parametrize(("transport", "version"), WAYS, ids=[f"{way[0]}-{way[1]}" for way in WAYS])
+ASKER = str(Path(__file__).with_name("asking_server.py"))
+
+
+def asker(*arguments: str) -> ServerConfig:
+    return ServerConfig(id="asker", command=sys.executable, args=[ASKER, *arguments], protocol_version="2025-11-25")
+
+
+@ways
+async def test_callers_who_are_asked_at_once_never_see_each_others_questions(
+    transport: str, version: str | None
+) -> None:
+    async with interop_upstream(transport, version) as upstream:
+        backs = [Back(f"person{number}") for number in range(6)]
+        asked = asyncio.Event()
+
+        async def both_open() -> None:
+            if all(back.asked for back in backs):
+                asked.set()
+            await asked.wait()
+
+        async def ask(back: Back) -> str:
+            back.before_answer = both_open
+            who = caller(LEGACY, ELICITATION, scope=back.name)
+            return text(await tool(upstream, "ask_name", {}, who, back))
+
+        answers = await asyncio.gather(*(ask(back) for back in backs))
+        assert answers == [f"{back.name} is 36" for back in backs]
+        assert all(len(back.asked) == 1 for back in backs)
+
+
+async def test_a_server_that_asks_about_no_call_is_heard_by_the_client_whose_session_it_is() -> None:
+    async with opened(asker()) as upstream:
+        one, two = Back("one"), Back("two")
+        found = await asyncio.gather(
+            tool(upstream, "ask", {"say": "a"}, caller(LEGACY, ELICITATION, scope="1"), one),
+            tool(upstream, "ask", {"say": "b"}, caller(LEGACY, ELICITATION, scope="2"), two),
+            tool(upstream, "ask", {"say": "c"}, caller(LEGACY, ELICITATION, scope="1"), one),
+        )
+        assert [text(item) for item in found] == ["a: one", "b: two", "c: one"]
+        assert sorted(params["message"] for _, params in one.asked) == ["a", "c"]
+        assert [params["message"] for _, params in two.asked] == ["b"]
+        assert upstream.state.sessions == 3
+
+
+async def test_nobody_is_asked_who_did_not_say_that_they_can_be() -> None:
+    async with opened(asker()) as upstream:
+        for who in (caller(MODERN), caller(LEGACY, scope="1"), caller(PLAIN, scope="2")):
+            back = Back()
+            found = await tool(upstream, "ask", {"say": "a"}, who, back)
+            assert text(found) == "a: refused"
+            assert not back.asked
+        assert upstream.state.sessions == 1
+
+
+async def test_a_session_is_used_again_by_the_next_of_the_same_kind() -> None:
+    async with opened(asker()) as upstream:
+        pids = [
+            text(await tool(upstream, "pid", {}, caller(LEGACY, capabilities, scope=scope)))
+            for capabilities, scope in (
+                (ELICITATION, "1"),
+                (ELICITATION, "2"),
+                ({"sampling": {}}, "2"),
+                (ELICITATION, "1"),
+            )
+        ]
+        assert pids[0] == pids[1] == pids[3] != pids[2]
+
+
+async def test_a_session_that_somebody_left_a_call_on_is_not_given_to_another() -> None:
+    async with opened(asker()) as upstream:
+        one, two = Back("one"), Back("two")
+        first = text(await tool(upstream, "pid", {}, caller(LEGACY, ELICITATION, scope="1"), one))
+        task = asyncio.create_task(
+            tool(upstream, "ask_later", {"say": "for one"}, caller(LEGACY, ELICITATION, scope="1"), one)
+        )
+        await until(lambda: upstream.state.in_flight == 1)
+        await asyncio.sleep(0.05)
+        task.cancel()
+        await asyncio.wait([task])
+        second = text(await tool(upstream, "pid", {}, caller(LEGACY, ELICITATION, scope="2"), two))
+        assert second != first
+        await tool(upstream, "nap", {"seconds": 0.6}, caller(LEGACY, ELICITATION, scope="2"), two)
+        assert not two.asked
+
+
+async def test_clients_that_keep_their_sessions_share_none() -> None:
+    async with opened(asker(), sessions="own") as upstream:
+        pids = {
+            scope: {text(await tool(upstream, "pid", {}, caller(LEGACY, capabilities, scope=scope))) for _ in range(2)}
+            for scope, capabilities in (("1", {}), ("2", {}), ("3", ELICITATION))
+        }
+        assert [len(found) for found in pids.values()] == [1, 1, 1]
+        assert len(set.union(*pids.values())) == 3
+
+
+async def test_roots_are_told_to_no_session_that_another_client_uses() -> None:
+    async with interop_upstream("streamable_http", "2025-11-25") as upstream:
+        for name in ("one", "two"):
+            found = await tool(upstream, "list_roots", {}, caller(LEGACY, EVERYTHING, scope=name), Back(name))
+            assert f"file:///{name}" in text(found)
+        assert upstream.state.sessions == 3
+
+
+async def test_where_streams_tell_calls_apart_one_session_serves_all_of_a_kind() -> None:
+    async with interop_upstream("streamable_http", "2025-11-25") as upstream:
+        calls = [
+            tool(upstream, "ask_name", {}, caller(LEGACY, ELICITATION, scope=str(number)), Back(f"p{number}"))
+            for number in range(20)
+        ]
+        assert [text(found) for found in await asyncio.gather(*calls)] == [f"p{number} is 36" for number in range(20)]
+        assert upstream.state.sessions == 2
+
+
+async def test_those_who_find_no_session_wait_for_one_but_not_for_ever() -> None:
+    async with opened(asker(), max_sessions=1, timeout_s=0.8) as upstream:
+        await upstream.refresh()
+        asked, answer = asyncio.Event(), asyncio.Event()
+        one = Back("one")
+
+        async def hold() -> None:
+            asked.set()
+            await answer.wait()
+
+        one.before_answer = hold
+        first = asyncio.create_task(tool(upstream, "ask", {"say": "a"}, caller(LEGACY, ELICITATION, scope="1"), one))
+        await asyncio.wait_for(asked.wait(), 10)
+        with pytest.raises(Overloaded, match="sessions with asker"):
+            await tool(upstream, "pid", {}, caller(LEGACY, ELICITATION, scope="2"))
+        second = asyncio.create_task(tool(upstream, "pid", {}, caller(LEGACY, ELICITATION, scope="3")))
+        answer.set()
+        assert text(await first) == "a: one"
+        assert text(await second)
+        assert upstream.state.in_flight == 0
+
+
+async def test_a_session_nobody_uses_is_closed() -> None:
+    async with opened(asker(), idle_s=0.2) as upstream:
+        await tool(upstream, "pid", {}, caller(LEGACY, ELICITATION, scope="1"))
+        assert upstream.state.sessions == 2
+        await until(lambda: upstream.state.sessions == 1)
+
+
+async def test_logs_that_could_be_anybodys_are_nobodys() -> None:
+    async with opened(asker()) as upstream:
+        one, two = Back("one"), Back("two")
+        await tool(upstream, "log", {"say": "alone"}, caller(LEGACY, scope="1"), one)
+        assert [item["data"] for item in one.told("notifications/message")] == ["alone"]
+        nap = asyncio.create_task(tool(upstream, "nap", {"seconds": 0.5}, caller(LEGACY, scope="2"), two))
+        await until(lambda: upstream.state.in_flight == 1)
+        await tool(upstream, "log", {"say": "secret"}, caller(LEGACY, scope="1"), one)
+        await nap
+        assert not two.notes
+        assert len(one.told("notifications/message")) == 1
+
+
+async def test_an_only_client_needs_no_second_process() -> None:
+    async with opened(asker()) as upstream:
+        back = Back("only")
+        who = caller(LEGACY, EVERYTHING, scope="process")
+        upstream.dedicate(who)
+        await upstream.refresh()
+        assert text(await tool(upstream, "ask", {"say": "a"}, who, back)) == "a: only"
+        assert upstream.state.sessions == 1
+        stranger = Back("stranger")
+        assert text(await tool(upstream, "ask", {"say": "b"}, caller(LEGACY, scope="other"), stranger)) == "b: refused"
+        assert not stranger.asked
+        assert upstream.state.sessions == 2
+
+
+async def test_a_modern_caller_of_a_legacy_server_waits_in_no_ones_way() -> None:
+    async with opened(asker(), max_calls=1) as upstream:
+        params: dict[str, Any] = {"name": "ask", "arguments": {"say": "a"}}
+        who = caller(MODERN, ELICITATION)
+        parked = await result(upstream, "tools/call", params, who)
+        assert parked["resultType"] == "input_required"
+        assert text(await tool(upstream, "pid", {}, caller(LEGACY, scope="1")))
+        (key,) = parked["inputRequests"]
+        params["requestState"] = parked["requestState"]
+        params["inputResponses"] = {key: {"action": "accept", "content": {"name": "late"}}}
+        assert text(await result(upstream, "tools/call", params, who)) == "a: late"
