@@ -102,7 +102,7 @@ def ward(
     folder: Path, servers: Mapping[str, Mapping[str, Any]], hub: Mapping[str, Any] | None = None
 ) -> Iterator[Ward]:
     """A hub in front of these servers."""
-    with ServerProcess(*flags(folder, servers, hub), "--limit", "off") as process:
+    with ServerProcess(*flags(folder, servers, hub), "--limit", "off", "--drain-s", "1") as process:
         yield Ward(process, folder)
 
 

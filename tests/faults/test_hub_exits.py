@@ -12,17 +12,21 @@ import pytest
 from tests.faults.behind_a_hub import Ward, entry, flags, is_running, text, until, ward
 from tests.http.processes import HUBBUB
 
-MANNERS = [[], ["family"], ["stubborn", "family"]]
-IDS = ["alone", "family", "stubborn"]
+MANNERS = {"alone": [], "family": ["family"], "stubborn": ["stubborn", "family"]}
+PROCESSES = 7
 SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT]
 
 
-async def started(here: Ward, manners: list[str]) -> list[int]:
+def servers(folder: Path) -> dict[str, Any]:
+    return {name: entry(folder, name, *manners) for name, manners in MANNERS.items()}
+
+
+async def started(here: Ward) -> list[int]:
     """Use each server once; the processes that there are for it."""
-    for name in ("one", "two"):
+    for name in MANNERS:
         assert text(await here.call(f"{name}__echo", text="hello")) == "hello"
-    found = here.processes("one") + here.processes("two")
-    assert len(found) == (6 if "family" in manners else 2)
+    found = [pid for name in MANNERS for pid in here.processes(name)]
+    assert len(found) == PROCESSES
     assert all(map(is_running, found))
     return found
 
@@ -31,16 +35,13 @@ async def gone(processes: list[int]) -> None:
     await until(lambda: not any(map(is_running, processes)), lambda: [pid for pid in processes if is_running(pid)])
 
 
-@pytest.mark.parametrize("manners", MANNERS, ids=IDS)
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
-async def test_no_process_is_left_when_a_signal_ends_the_hub(
-    tmp_path: Path, number: signal.Signals, manners: list[str]
-) -> None:
-    servers = {name: entry(tmp_path, name, *manners) for name in ("one", "two")}
-    with ward(tmp_path, servers) as here:
-        processes = await started(here, manners)
+async def test_no_process_is_left_when_a_signal_ends_the_hub(tmp_path: Path, number: signal.Signals) -> None:
+    with ward(tmp_path, servers(tmp_path)) as here:
+        processes = await started(here)
         here.hub.signal(number)
-        assert here.hub.wait(15) == (0 if number in (signal.SIGTERM, signal.SIGINT) else -number)
+        code = await asyncio.to_thread(here.hub.wait, 15)
+        assert code == (0 if number in (signal.SIGTERM, signal.SIGINT) else -number)
         await gone(processes)
 
 
@@ -48,24 +49,22 @@ async def test_no_process_is_left_when_a_signal_ends_the_hub(
 async def test_no_process_is_left_when_the_hub_ends_in_the_middle_of_calls(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    servers = {name: entry(tmp_path, name, "family") for name in ("one", "two")}
-    with ward(tmp_path, servers) as here:
-        processes = await started(here, ["family"])
-        hanging = [asyncio.create_task(here.answer("tools/call", {"name": "one__hang", "arguments": {}}))]
-        await until(lambda: here.calls("one")["hang"] == 1)
+    with ward(tmp_path, servers(tmp_path)) as here:
+        processes = await started(here)
+        hanging = asyncio.create_task(here.answer("tools/call", {"name": "family__hang", "arguments": {}}))
+        await until(lambda: here.calls("family")["hang"] == 1)
         here.hub.signal(number)
-        here.hub.wait(20)
-        await asyncio.wait(hanging, timeout=5)
-        assert hanging[0].done()
-        hanging[0].exception()
+        await asyncio.to_thread(here.hub.wait, 20)
+        await asyncio.wait([hanging], timeout=5)
+        assert hanging.done()
+        hanging.exception()  # whatever the caller got, it got something
         await gone(processes)
-        assert here.calls("one") == {"echo": 1, "hang": 1}
+        assert here.calls("family") == {"echo": 1, "hang": 1}
 
 
-@pytest.mark.parametrize("manners", MANNERS, ids=IDS)
 @pytest.mark.parametrize("end", ["input", "SIGTERM", "SIGKILL"])
-async def test_no_process_is_left_when_a_hub_on_stdio_ends(tmp_path: Path, end: str, manners: list[str]) -> None:
-    options = flags(tmp_path, {"one": entry(tmp_path, "one", *manners)})
+async def test_no_process_is_left_when_a_hub_on_stdio_ends(tmp_path: Path, end: str) -> None:
+    options = flags(tmp_path, servers(tmp_path))
     with subprocess.Popen(
         [HUBBUB, "serve", "--transport", "stdio", *options],
         stdin=subprocess.PIPE,
@@ -73,11 +72,11 @@ async def test_no_process_is_left_when_a_hub_on_stdio_ends(tmp_path: Path, end: 
         stderr=subprocess.DEVNULL,
     ) as hub:
         try:
-            answer = await asyncio.to_thread(ask, hub, "tools/call", {"name": "one__echo", "arguments": {"text": "hi"}})
-            assert "hi" in json.dumps(answer["result"])
-            lines = (tmp_path / "one.journal").read_text().splitlines()
-            processes = [int(line.split()[1]) for line in lines if line.startswith("started ")]
-            assert len(processes) == (3 if "family" in manners else 1)
+            for name in MANNERS:
+                answer = await asyncio.to_thread(call, hub, f"{name}__echo", "hi")
+                assert "hi" in json.dumps(answer["result"])
+            processes = [pid for name in MANNERS for pid in journaled(tmp_path / f"{name}.journal")]
+            assert len(processes) == PROCESSES
             if end == "input":
                 assert hub.stdin is not None
                 hub.stdin.close()
@@ -89,9 +88,15 @@ async def test_no_process_is_left_when_a_hub_on_stdio_ends(tmp_path: Path, end: 
             hub.kill()
 
 
-def ask(hub: "subprocess.Popen[bytes]", method: str, params: Any) -> Any:
+def call(hub: "subprocess.Popen[bytes]", tool: str, text: str) -> Any:
     assert hub.stdin is not None
     assert hub.stdout is not None
-    hub.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n")
+    params = {"name": tool, "arguments": {"text": text}}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    hub.stdin.write(json.dumps(request).encode() + b"\n")
     hub.stdin.flush()
     return json.loads(hub.stdout.readline())
+
+
+def journaled(journal: Path) -> list[int]:
+    return [int(line.split()[1]) for line in journal.read_text().splitlines() if line.startswith("started ")]

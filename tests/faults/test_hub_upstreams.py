@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from tests.faults.behind_a_hub import Ward, entry, over_http, text, until, ward
 from tests.http.eras import modern
+from tests.http.wire import JSON
 
 CALLS = 1000
 AT_ONCE = 16
@@ -72,7 +74,8 @@ async def test_a_thousand_calls_finish_while_another_server_hangs_to_its_deadlin
 async def test_a_call_that_the_caller_gives_up_is_cancelled_at_the_server(here: Ward) -> None:
     before = here.calls("well")["hang"]
     body, headers = modern("tools/call", {"name": "well__hang", "arguments": {}})
-    async with here.site.stream("POST", "/mcp", headers, body):
+    async with here.site.link() as link:
+        await link.ask("POST", "/mcp", JSON | headers, json.dumps(body).encode())
         await until(lambda: here.calls("well")["hang"] == before + 1)
     await until(lambda: "cancelled" in here.journal("well"), lambda: here.journal("well")[-3:])
 
