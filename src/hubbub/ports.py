@@ -242,6 +242,9 @@ class Link(Protocol):
     async def start(self, receiver: Receiver) -> None:
         """Get ready to send. Raises errors of `hubbub.errors`."""
 
+    def send_now(self, outgoing: Outgoing) -> bool:
+        """Send a request if that needs no waiting and its answer will come by itself; False: use `exchange`."""
+
     async def exchange(self, outgoing: Outgoing) -> None:
         """Send a request; return once it is answered, or once its answer will come by itself."""
 

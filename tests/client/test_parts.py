@@ -308,6 +308,9 @@ class Loose:
         self.rpc = receiver
         receiver.receive(b'{"jsonrpc":"2.0","method":"notifications/early"}')
 
+    def send_now(self, outgoing: Any) -> bool:
+        return False
+
     async def exchange(self, outgoing: Any) -> None:
         self.sent.append(msgspec.json.decode(outgoing.body))
 

@@ -1,14 +1,14 @@
-"""A legacy server on stdio that works on many calls at once and asks without saying about which. Standard library only."""
+"""A legacy server on stdio that works on many calls at once and asks, allowed or not, without saying about which."""
 
 import json
 import os
 import sys
 import threading
 import time
+from pathlib import Path
 
 lock = threading.Lock()
 answers = {}
-can_elicit = False
 
 
 def say(message):
@@ -18,8 +18,6 @@ def say(message):
 
 
 def ask(text):
-    if not can_elicit and "always" not in sys.argv:
-        pass  # It asks all the same: that is what makes it odd.
     identifier = f"q{id(text)}-{time.monotonic_ns()}"
     answered = threading.Event()
     answers[identifier] = [answered, None]
@@ -52,7 +50,7 @@ def run(name, arguments):
         case "hang":
             time.sleep(600)
         case "count":
-            with open(arguments["file"], "a") as file:
+            with Path(arguments["file"]).open("a") as file:
                 file.write("called\n")
             os._exit(3)
     return name
@@ -73,7 +71,6 @@ for line in sys.stdin:
             found[1] = message.get("result")
             found[0].set()
     elif method == "initialize":
-        can_elicit = "elicitation" in message["params"]["capabilities"]
         info = {"serverInfo": {"name": "asker", "version": "1"}, "capabilities": {"tools": {}, "logging": {}}}
         say({"id": message["id"], "result": {"protocolVersion": message["params"]["protocolVersion"], **info}})
     elif method == "tools/list":

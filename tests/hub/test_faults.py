@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.client.ends import nothing_left, until
 from tests.client.scripted import Asked, legacy, scripted
-from tests.hub.callers import ELICITATION, LEGACY, MODERN, Back, caller, call, message, result, text, tool
+from tests.hub.callers import ELICITATION, LEGACY, MODERN, caller, message, result, text, tool
 from tests.hub.ends import interop_upstream, odd_upstream, opened
 from tests.hub.test_sessions import asker
 

@@ -242,9 +242,11 @@ async def test_a_server_that_closes_its_output_and_lives_is_lost() -> None:
 
 @pytest.mark.parametrize("mode", ["family", "stubborn"])
 async def test_the_whole_tree_ends_with_the_client(mode: str) -> None:
+    before = psutil.Process().children()
     client = await Client(odd(mode)).start()
     await client.ping()
-    family = [child for child in psutil.Process().children(recursive=True) if child.status() != "zombie"]
+    children = psutil.Process().children(recursive=True)
+    family = [child for child in children if child not in before and child.status() != "zombie"]
     assert len(family) == 3
     started = time.monotonic()
     await client.close()

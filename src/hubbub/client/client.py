@@ -26,6 +26,7 @@ from hubbub.client.config import ServerConfig, positive_seconds
 from hubbub.client.handlers import Elicit, Handlers, Roots, Sample
 from hubbub.client.listing import all_pages
 from hubbub.client.passing import Passing
+from hubbub.client.requests import Progress, Request
 from hubbub.client.results import (
     CompletionResult,
     PromptResult,
@@ -39,11 +40,11 @@ from hubbub.client.results import (
     ToolsPage,
     decode_result,
 )
-from hubbub.client.rpc import JsonRpcClient, Progress, Request
+from hubbub.client.rpc import JsonRpcClient
 from hubbub.client.session import Session
-from hubbub.client.tool_headers import ToolHeaders
+from hubbub.client.tool_headers import Send, ToolHeaders
 from hubbub.client.watching import ACKNOWLEDGED, Change, Listening, read_change, subscription_id
-from hubbub.errors import ConnectionClosed, HubbubError, InvalidParams, RemoteError
+from hubbub.errors import ConnectionClosed, HubbubError, InvalidParams
 from hubbub.ports import Link, Peer
 from hubbub.protocol.model import Call, Note, RawReply, Reply
 from hubbub.protocol.params import ListenFilter
@@ -53,7 +54,6 @@ from hubbub.protocol.wire import MessageParams, PromptEntry, ResourceEntry, Temp
 logger = logging.getLogger("hubbub.client")
 
 R = TypeVar("R", bound=Received)
-_HEADER_MISMATCH = -32020
 _STALE = {
     "tools": ("tools/list",),
     "prompts": ("prompts/list",),
@@ -239,18 +239,22 @@ class Client:
         return decode_result(raw, ToolResult)
 
     async def _call(self, params: dict[str, Any], **options: Any) -> Raw:
-        method = "tools/call"
         if not self.sends_tool_headers:
-            return await self._ask(method, params, **options)
-        try:
-            return await self._ask(method, params, headers=self._tool_headers.of(params), **options)
-        except RemoteError as error:
-            if error.code != _HEADER_MISMATCH:
-                raise
-            # Refused before anything was done: what we know of the tool is missing or out of date.
-            self._cache.drop("tools/list")
-            await self.tools()
-            return await self._ask(method, params, headers=self._tool_headers.of(params), **options)
+            return await self._ask("tools/call", params, **options)
+        return await self._with_tool_headers(
+            params["name"],
+            params.get("arguments"),
+            lambda headers: self._ask("tools/call", params, headers=headers, **options),
+        )
+
+    async def _with_tool_headers(self, name: str, arguments: Any, send: Send) -> Raw:
+        """Call a tool with the headers that it wants."""
+        base = self._session.headers_of_call(name)
+        return await self._tool_headers.send(base, {"name": name, "arguments": arguments}, send, self._learn_anew)
+
+    async def _learn_anew(self) -> None:
+        self._cache.drop("tools/list")
+        await self.tools()
 
     # -- resources -----------------------------------------------------------------------
 
@@ -406,16 +410,20 @@ class Client:
         """The raw answer; if `plays`, only after all that the server wants to know before."""
         raw = await self._session.request(method, params, **options)
         if plays and self._session.revision.rounds and not rounds.is_complete(raw):
-            back = options.get("back")
-
-            async def send(repeated: dict[str, Any]) -> Raw:
-                return await self._session.request(method, repeated, **options)
-
-            async def answer(asked: str, raw_params: Raw) -> Any:
-                return await self._answer_for(back, asked, raw_params)
-
-            return await rounds.play(raw, params, send, answer)
+            return await self._play(method, params, raw, **options)
         return raw
+
+    async def _play(self, method: str, params: dict[str, Any], raw: Raw, **options: Any) -> Raw:
+        """The complete answer behind one that asks something."""
+        back = options.get("back")
+
+        async def send(repeated: dict[str, Any]) -> Raw:
+            return await self._session.request(method, repeated, **options)
+
+        async def answer(asked: str, raw_params: Raw) -> Any:
+            return await self._answer_for(back, asked, raw_params)
+
+        return await rounds.play(raw, params, send, answer)
 
     def _converse(self, over_old_pair: bool) -> JsonRpcClient:
         if self._open_link is not None:

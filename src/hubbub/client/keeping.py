@@ -105,8 +105,6 @@ class Keeper:
                 await self._visit()
                 if clock() - since > _STEADY_S:
                     self._backoff.reset()
-                assert self.error is not None
-                logger.warning("%s is not connected: %s", self.name, self.error.message)
                 if not self._restart:
                     return
                 await self._wait(self._backoff.next_s())
@@ -121,15 +119,18 @@ class Keeper:
             await client.start()
             self.client, self.error = client, None
             self._end_try()
-            self.error = await client.wait_lost() or ConnectionClosed(f"The client of {self.name} was closed")
-            self.client = None
+            self._fail(await client.wait_lost() or ConnectionClosed(f"The client of {self.name} was closed"))
             self._tell()
         except HubbubError as error:
-            self.error = error
+            self._fail(error)
             self._end_try()
         finally:
             self.client = None
             await client.close()
+
+    def _fail(self, error: HubbubError) -> None:
+        self.client, self.error = None, error
+        logger.warning("%s is not connected: %s", self.name, error.message)
 
     def _end_try(self) -> None:
         self._is_trying = False

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -19,6 +19,8 @@ from msgspec import UNSET, Raw
 
 from hubbub import bounds
 from hubbub.client.config import positive_seconds
+from hubbub.client.deadlines import Deadlines
+from hubbub.client.requests import NO_HEADERS, Progress, Request, start_clocks, stop_clocks
 from hubbub.errors import (
     ConnectionClosed,
     DeadlineExceeded,
@@ -45,56 +47,12 @@ from hubbub.protocol.wire import ProgressParams
 
 logger = logging.getLogger("hubbub.client")
 
-NO_HEADERS: Mapping[str, str] = {}
 _NEVER_WITHDRAWN = ("initialize", "server/discover")
 _decode_error = msgspec.json.Decoder(ErrorObject).decode
 _decode_progress = msgspec.json.Decoder(ProgressParams).decode
 
-Progress = Callable[[ProgressParams], Any]
 Answer = Callable[[str, Raw, "Request | None"], Awaitable[Any]]
 Notified = Callable[[str, Raw, "Request | None"], Any]
-
-
-class Request:
-    """One request on its way; a `ports.Outgoing`."""
-
-    __slots__ = (
-        "answer",
-        "back",
-        "body",
-        "clock",
-        "headers",
-        "id",
-        "is_stateless",
-        "left_s",
-        "method",
-        "progress",
-        "stops",
-        "token",
-    )
-
-    def __init__(self, identifier: int, method: str, body: bytes, answer: asyncio.Future[Raw]) -> None:
-        self.id = identifier
-        self.method = method
-        self.body = body
-        self.answer = answer
-        self.headers = NO_HEADERS
-        self.is_stateless = False
-        self.progress: Progress | None = None
-        self.back: Peer | None = None
-        """Who asked us, if we only pass it on; questions about it go there."""
-        self.token: Raw | None = None
-        """Their progress token."""
-        self.clock: asyncio.Timeout | None = None
-        self.stops = 0
-        """Questions of the server for which the clock stands still."""
-        self.left_s: float | None = None
-        """What was left on the clock when the first of them came."""
-
-    @property
-    def is_answered(self) -> bool:
-        """Whether nobody waits any more."""
-        return self.answer.done()
 
 
 class JsonRpcClient:
@@ -122,6 +80,7 @@ class JsonRpcClient:
         self._pending: dict[bytes, Request] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._questions: dict[bytes, asyncio.Task[Any]] = {}
+        self._deadlines = Deadlines()
         self._last_id = 0
         self._failure: HubbubError | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -184,8 +143,7 @@ class JsonRpcClient:
         if not method.strip():
             raise InvalidParams("A request needs a method")
         self._check_open()
-        self._last_id += 1
-        identifier = self._last_id
+        identifier = self.next_id()
         if prepare is not None:
             params = prepare(identifier)
         answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
@@ -195,12 +153,27 @@ class JsonRpcClient:
         request.progress = progress
         request.back = back
         request.token = token
-        return await self._exchange(request, seconds)
+        return await self.exchange(request, seconds)
 
-    async def _exchange(self, request: Request, seconds: float) -> Raw:
+    def next_id(self) -> int:
+        """The number of the next request."""
+        self._last_id += 1
+        return self._last_id
+
+    async def exchange(self, request: Request, seconds: float) -> Raw:
+        """Send a request that is already written, and wait for its answer; raises as `request` does."""
+        self._check_open()
         key = b"%d" % request.id
         self._pending[key] = request
         try:
+            # Most often it can just be written, and then nothing but the answer is waited for.
+            if self.link.send_now(request):
+                deadline = self._deadlines.add(request.answer, asyncio.get_running_loop().time() + seconds)
+                request.clock = deadline
+                try:
+                    return await request.answer
+                finally:
+                    self._deadlines.remove(deadline)
             async with asyncio.timeout(_seconds_or_none(seconds)) as request.clock:
                 await self.link.exchange(request)
                 return await request.answer
@@ -250,6 +223,7 @@ class JsonRpcClient:
         if not self._is_closed:
             self._is_closed = True
             self._fail_all(ConnectionClosed("The client was closed"))
+            self._deadlines.close()
             if self._starting is not None and not self._starting.done():
                 self._starting.cancel()
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
@@ -359,7 +333,7 @@ class JsonRpcClient:
         assert envelope.id is not UNSET
         assert envelope.method is not UNSET
         params = Raw(b"{}") if envelope.params is UNSET else envelope.params
-        stopped = [] if envelope.method == "ping" else _stop_clocks([request] if request else self._pending.values())
+        stopped = [] if envelope.method == "ping" else stop_clocks([request] if request else self._pending.values())
         try:
             if envelope.method == "ping":
                 message = encode_result(envelope.id, {})
@@ -373,7 +347,7 @@ class JsonRpcClient:
             logger.exception("a handler failed to answer %s", envelope.method)
             message = encode_error(envelope.id, ErrorObject(INTERNAL_ERROR, "The client failed to answer"))
         finally:
-            _start_clocks(stopped)
+            start_clocks(stopped)
         try:
             await self._post(message)
         except HubbubError as error:
@@ -417,7 +391,7 @@ class JsonRpcClient:
 
     def _withdraw(self, request: Request, reason: str) -> None:
         is_answered = request.answer.done() and not request.answer.cancelled()
-        if request.method not in _NEVER_WITHDRAWN and not is_answered:
+        if request.method not in _NEVER_WITHDRAWN and (not is_answered or reason == "timeout"):
             try:
                 self.link.withdraw(request, reason)
             except HubbubError:
@@ -453,33 +427,6 @@ class JsonRpcClient:
 
 def _seconds_or_none(seconds: float) -> float | None:
     return None if seconds == math.inf else seconds
-
-
-def _stop_clocks(requests: Iterable[Request]) -> list[Request]:
-    """While a person or a model answers a server's question, the server need not answer ours."""
-    now = asyncio.get_running_loop().time()
-    stopped = []
-    for request in requests:
-        clock = request.clock
-        if clock is None or request.is_answered or clock.expired():
-            continue
-        if not request.stops and (until := clock.when()) is not None:
-            request.left_s = until - now
-            clock.reschedule(None)
-        request.stops += 1
-        stopped.append(request)
-    return stopped
-
-
-def _start_clocks(stopped: list[Request]) -> None:
-    """The last of the questions that stopped a clock starts it again."""
-    now = asyncio.get_running_loop().time()
-    for request in stopped:
-        request.stops -= 1
-        clock, left_s = request.clock, request.left_s
-        if request.stops or clock is None or left_s is None or request.is_answered or clock.expired():
-            continue
-        clock.reschedule(now + left_s)
 
 
 def remote_error(raw: Raw | bytes, hide: Callable[[Any], Any]) -> RemoteError:

@@ -18,8 +18,9 @@ from msgspec import UNSET, Raw
 from hubbub import __version__
 from hubbub.client import era
 from hubbub.client.config import DEFAULT_PROTOCOL_VERSION, SUPPORTED_PROTOCOL_VERSIONS, ServerConfig
+from hubbub.client.requests import NO_HEADERS, Progress, Request
 from hubbub.client.results import ServerInfo
-from hubbub.client.rpc import NO_HEADERS, JsonRpcClient, Progress
+from hubbub.client.rpc import JsonRpcClient
 from hubbub.errors import HubbubError, ProtocolVersionNotSupported, SessionLost, TransportError
 from hubbub.ports import Peer
 from hubbub.protocol.headers import encode_value
@@ -67,6 +68,11 @@ class Session:
         """Names the server for what is remembered of it; never shown."""
         config = self._config
         return config.url or "\0".join((str(config.command), *config.args))
+
+    @property
+    def timeout_s(self) -> float:
+        """How long an answer may take, unless who asks says otherwise."""
+        return self._config.timeout_s
 
     @property
     def revision(self) -> Revision:
@@ -176,7 +182,7 @@ class Session:
         A session that turns out to be lost is renewed; only what is `repeatable` is then asked again.
         """
         if self.agreement is None:
-            await self._wait_for_agreement()
+            await self.wait_for_agreement()
         generation = self.generation
         options: dict[str, Any] = {
             "timeout_s": timeout_s,
@@ -200,6 +206,18 @@ class Session:
                 raise
         return await self._send(method, params, **options)
 
+    async def send(self, request: Request, seconds: float) -> Raw:
+        """The raw result of a request that is already written. It is never asked again; a lost session is renewed."""
+        generation = self.generation
+        try:
+            return await self.rpc.exchange(request, seconds)
+        except SessionLost:
+            try:
+                await self.renew(generation)
+            except HubbubError as error:
+                logger.warning("the session with %s was lost and not renewed: %s", self._config.id, error.message)
+            raise
+
     async def notify(self, method: str, params: Any = UNSET) -> None:
         """Send a notification, with the headers that the era wants."""
         is_stateless = self.revision.stateless
@@ -219,7 +237,7 @@ class Session:
         if self.renewed is not None:
             self.renewed()
 
-    async def _wait_for_agreement(self) -> None:
+    async def wait_for_agreement(self) -> None:
         """While a session is being renewed, others wait; before the first there is nothing to wait for."""
         async with self._renewing:
             self.revision  # noqa: B018  raises if there is none
@@ -271,6 +289,17 @@ class Session:
         if log_level is not None:
             meta[f"{_PREFIX}logLevel"] = log_level
         return msgspec.json.encode(meta)[:-1]
+
+    def headers_of_call(self, name: str) -> dict[str, str]:
+        """What HTTP repeats of a tool call in the modern era."""
+        return {"MCP-Protocol-Version": self._version, _METHOD: "tools/call", "Mcp-Name": encode_value(name)}
+
+    def meta(self, given: Mapping[str, Any] | None, token: int | None, speaker: bytes) -> bytes:
+        """`_meta` of one request as bytes; empty if there is nothing to say."""
+        start = speaker or self._meta_start
+        if not given and token is None and (speaker or self.log_level is None):
+            return start + b"}" if start else b""
+        return bytes(self._meta(given, token, speaker))
 
     def _meta(self, given: Any, token: int | None, speaker: bytes = b"") -> Raw:
         """`_meta` of one request: what the era demands, the progress token, and what the caller wants besides."""

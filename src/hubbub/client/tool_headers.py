@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
-from hubbub.errors import DefinitionError, InvalidParams
+from hubbub.errors import DefinitionError, InvalidParams, RemoteError
 from hubbub.protocol.headers import encode_value, header_parameters, parameter_at
 from hubbub.protocol.wire import ToolEntry
+
+_HEADER_MISMATCH = -32020
+Send = Callable[[Mapping[str, str]], Awaitable[Raw]]
 
 logger = logging.getLogger("hubbub.client")
 
@@ -35,6 +38,19 @@ class ToolHeaders:
                 continue
             lawful.append(tool)
         return lawful
+
+    async def send(
+        self, base: Mapping[str, str], params: Mapping[str, Any], send: Send, learn_anew: Callable[[], Awaitable[None]]
+    ) -> Raw:
+        """Send a call with its headers, as far as they are known; if that is refused, as they are known then."""
+        try:
+            return await send({**base, **self.of(params)})
+        except RemoteError as error:
+            if error.code != _HEADER_MISMATCH:
+                raise
+        # Refused before anything was done: what we know of the tool is missing or out of date.
+        await learn_anew()
+        return await send({**base, **self.of(params)})
 
     def of(self, params: Mapping[str, Any]) -> dict[str, str]:
         """The headers of one call.

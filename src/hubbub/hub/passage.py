@@ -37,7 +37,7 @@ def scope_of(caller: Caller) -> tuple[str, str] | None:
 class Passage:
     """A `Peer`: the way back of one call."""
 
-    __slots__ = ("_lock", "_settled", "_slots", "_untold", "call", "scope")
+    __slots__ = ("_lock", "_settled", "_slots", "call", "scope", "untold")
 
     def __init__(self, call: Call, slots: Slots) -> None:
         self.call = call
@@ -46,7 +46,8 @@ class Passage:
         self._slots = slots
         self._lock: asyncio.Lock | None = None
         self._settled: asyncio.Event | None = None
-        self._untold = 0
+        self.untold = 0
+        """What the caller is still to be told before its answer."""
 
     async def request(self, call: Call) -> Reply:
         """Ask the caller, who has heard all that was said before; the upstream waits meanwhile.
@@ -65,7 +66,7 @@ class Passage:
 
     def notify(self, note: Note) -> Coroutine[Any, Any, None]:
         """Tell the caller. Counted at once, so that the answer waits for it."""
-        self._untold += 1
+        self.untold += 1
         if self._lock is None or self._settled is None:
             self._lock, self._settled = asyncio.Lock(), asyncio.Event()
         self._settled.clear()
@@ -73,7 +74,7 @@ class Passage:
 
     async def settled(self) -> None:
         """Wait until everything was told."""
-        if not self._untold or self._settled is None:
+        if self._settled is None:
             return
         try:
             async with asyncio.timeout(bounds.SLOW_READER_S):
@@ -89,8 +90,8 @@ class Passage:
                 if note.method != LOG or self._hears(note.params):
                     await self.call.back.notify(note)
         finally:
-            self._untold -= 1
-            if not self._untold:
+            self.untold -= 1
+            if not self.untold:
                 self._settled.set()
 
     def _hears(self, params: Any) -> bool:

@@ -34,10 +34,12 @@ class Questions:
 
     def can_be_asked(self, caller: Caller) -> bool:
         """Whether there is anything that this caller answers."""
-        return any(name in caller.capabilities for name in _BRIDGED)
+        return bool(caller.capabilities) and any(name in caller.capabilities for name in _BRIDGED)
 
     def capabilities(self, caller: Caller) -> dict[str, Any]:
         """What a caller declares, as far as the hub passes it on."""
+        if not caller.capabilities:
+            return {}
         declared: dict[str, Any] = {name: caller.capabilities[name] for name in _BRIDGED if name in caller.capabilities}
         if "roots" in declared:
             declared["roots"] = {}  # The hub does not tell servers when they change.

@@ -63,6 +63,7 @@ class RemoteUpstream:
         self.on_state: Callable[[Upstream], None] | None = None
         self._config = msgspec.structs.replace(config, capabilities={})
         self._options = options
+        self._keeps_own = options.sessions == "own"
         self._slots = Slots(f"calls to {config.id}", options.max_calls, options.max_waiting)
         self._breaker = Breaker(options.breaker_failures, backoff=backoff())
         self._keeper = Keeper(config.id, self._make_home, backoff=backoff(), on_change=self._kept)
@@ -263,7 +264,9 @@ class RemoteUpstream:
                 self._breaker.abandoned()
             self._slots.give_back()
             if session is not None:
-                await self._part(session, passage, is_answered=is_answered)
+                self._part(session, passage, is_answered=is_answered)
+            if is_answered and passage.untold:
+                await passage.settled()
 
     async def _pass_on(self, passage: Passage, session: UpstreamSession, deadline: float) -> RawReply:
         call, client = passage.call, session.client
@@ -301,7 +304,9 @@ class RemoteUpstream:
     def _kind(self, home: UpstreamSession, passage: Passage) -> Kind | None:
         """Which session a call needs; None: the first."""
         caller, first = passage.call.caller, home.client
-        is_own = self._options.sessions == "own" and caller.scope is not None and not first.sends_tool_headers
+        if not caller.capabilities and caller.log_level is None and home.owner is None and not self._keeps_own:
+            return None
+        is_own = self._keeps_own and caller.scope is not None and not first.sends_tool_headers
         if first.revision.stateless:
             return Kind(is_private=True) if is_own else None
         capabilities = self._questions.capabilities(caller)
@@ -311,13 +316,11 @@ class RemoteUpstream:
         written = msgspec.json.encode(capabilities, order="sorted")
         return Kind(written, level, is_own or "roots" in capabilities)
 
-    async def _part(self, session: UpstreamSession, passage: Passage, *, is_answered: bool) -> None:
+    def _part(self, session: UpstreamSession, passage: Passage, *, is_answered: bool) -> None:
         if session.kind is None:
             session.leave(passage, is_answered=is_answered)
         else:
             self._pool.part(session, passage, is_answered=is_answered)
-        if is_answered:
-            await passage.settled()
 
     def _speaker(self, client: Client, call: Call) -> bytes:
         """Who asks, for a server that is told with each request."""

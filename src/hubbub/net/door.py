@@ -39,6 +39,7 @@ class Door:
         self._connect_s = connect_s
         self._idle_s = idle_s
         self._session: aiohttp.ClientSession | None = None
+        self._last: tuple[tuple[str, bool], Any, Any] | None = None
 
     async def send(
         self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None, is_stream: bool = False
@@ -48,25 +49,26 @@ class Door:
         Raises:
             TransportError: there is no answer. Deadlines are the caller's.
         """
-        import aiohttp
-        import yarl
-
         session = self._open(url)
-        timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=self._connect_s, sock_read=None if is_stream else self._idle_s
-        )
+        address, patience = self._prepared(url, is_stream=is_stream)
         try:
             response = await session.request(
-                method,
-                yarl.URL(url, encoded=True),
-                headers=headers,
-                data=body,
-                allow_redirects=False,
-                timeout=timeout,
+                method, address, headers=headers, data=body, allow_redirects=False, timeout=patience
             )
         except _failures() as error:
             raise _failure(error) from error
         return Answer(response)
+
+    def _prepared(self, url: str, *, is_stream: bool) -> tuple[Any, Any]:
+        """The address and the limits of time as the library wants them; nearly all requests go to the same place."""
+        if self._last is None or self._last[0] != (url, is_stream):
+            import aiohttp
+            import yarl
+
+            idle_s = None if is_stream else self._idle_s
+            patience = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_s, sock_read=idle_s)
+            self._last = (url, is_stream), yarl.URL(url, encoded=True), patience
+        return self._last[1:]
 
     async def open_socket(
         self, url: str, *, headers: Mapping[str, str], protocols: Sequence[str], limit: int

@@ -80,6 +80,10 @@ class HttpLink:
 
     # -- requests ----------------------------------------------------------------------
 
+    def send_now(self, outgoing: Outgoing) -> bool:
+        """Never: sending may take a while."""
+        return False
+
     async def exchange(self, outgoing: Outgoing) -> None:
         """POST a request and read until its answer has come.
 

@@ -68,6 +68,10 @@ class OldPairLink:
         except TimeoutError:
             raise TransportError("TRANSPORT_ERROR", "The server's stream does not tell where to post") from None
 
+    def send_now(self, outgoing: Outgoing) -> bool:
+        """Never: sending may take a while."""
+        return False
+
     async def exchange(self, outgoing: Outgoing) -> None:
         """Post a request; its answer will come on the stream."""
         await self._post(outgoing.body)

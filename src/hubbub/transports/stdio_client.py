@@ -110,6 +110,15 @@ class StdioLink:
             await self._end(child)
             raise TransportError("CLOSED", "The client was closed while the server started", may_have_executed=False)
 
+    def send_now(self, outgoing: Outgoing) -> bool:
+        """Write a request, unless the child is slow, gone, or was never there."""
+        child = self._child
+        if child is None or child.is_leaving or not child.may_write.is_set():
+            return False
+        body = outgoing.body
+        child.send(body + b"\n" if b"\n" not in body else encode_line(body))
+        return True
+
     async def exchange(self, outgoing: Outgoing) -> None:
         """Write a request; its answer will come."""
         await self._write(outgoing.body)
@@ -208,6 +217,10 @@ class _Child(asyncio.SubprocessProtocol):
         """
         if self.is_leaving:
             raise self._ended()
+        self.send(data)
+
+    def send(self, data: bytes) -> None:
+        """Give a child that is there bytes."""
         self._input.write(data)
 
     def pause_writing(self) -> None:

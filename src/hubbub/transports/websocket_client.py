@@ -65,6 +65,10 @@ class WebSocketLink:
         await self._open()
         self._reader = asyncio.create_task(self._keep_reading())
 
+    def send_now(self, outgoing: Outgoing) -> bool:
+        """Never: sending may take a while."""
+        return False
+
     async def exchange(self, outgoing: Outgoing) -> None:
         """Send a request, once there is a connection; its answer will come."""
         socket = await self._ready()

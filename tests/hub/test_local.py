@@ -1,0 +1,166 @@
+"""A server in the hub's own process."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from tests.client.ends import until
+from tests.hub.callers import EVERYTHING, LEGACY, MODERN, Back, caller, result, text, tool
+
+from hubbub import Context, Server
+from hubbub.client.watching import Change
+from hubbub.errors import ToolNotFound, UpstreamUnavailable
+from hubbub.hub.local import LocalUpstream
+from hubbub.hub.upstream import Upstream, UpstreamOptions
+from hubbub.protocol.revisions import PLAIN
+
+
+@dataclass
+class Person:
+    name: str
+    age: int = 0
+
+
+def made(events: list[str] | None = None) -> Server:
+    @asynccontextmanager
+    async def lifespan(server: Server) -> AsyncIterator[str]:
+        if events is not None:
+            events.append("open")
+        yield "state"
+        if events is not None:
+            events.append("closed")
+
+    server = Server("here", version="2", title="Here", instructions="Be kind.", lifespan=lifespan)
+
+    @server.tool
+    async def echo(text: str) -> str:
+        """Give it back."""
+        return text
+
+    @server.tool
+    async def count() -> int:
+        return 42
+
+    @server.tool
+    async def ask(context: Context) -> str:
+        answer = await context.elicit("Who?", Person)
+        assert answer.content is not None
+        return answer.content.name
+
+    @server.tool
+    async def nap(seconds: float) -> str:
+        await asyncio.sleep(seconds)
+        return "slept"
+
+    @server.resource("memo://a")
+    def memo() -> str:
+        return "a memo"
+
+    @server.resource("memo://people/{name}")
+    def person(name: str) -> str:
+        return name
+
+    @server.prompt
+    def greeting(name: str) -> str:
+        return f"Greet {name}"
+
+    return server
+
+
+@asynccontextmanager
+async def opened(server: Server) -> AsyncIterator[LocalUpstream]:
+    upstream = LocalUpstream("here", server, UpstreamOptions())
+    await upstream.start()
+    try:
+        yield upstream
+    finally:
+        await upstream.close(1)
+
+
+async def test_its_lists_are_there_from_the_start_and_its_lifespan_is_open() -> None:
+    events: list[str] = []
+    async with opened(made(events)) as upstream:
+        assert events == ["open"]
+        as_one: Upstream = upstream
+        snapshot = as_one.snapshot
+        assert [entry.name for entry in snapshot.tools] == ["echo", "count", "ask", "nap"]
+        assert [entry.name for entry in snapshot.resources] == ["memo://a"]
+        assert [entry.name for entry in snapshot.templates] == ["memo://people/{name}"]
+        assert [entry.name for entry in snapshot.prompts] == ["greeting"]
+        assert (snapshot.name, snapshot.version, snapshot.title) == ("here", "2", "Here")
+        assert snapshot.instructions == "Be kind."
+        assert snapshot.has("tools", "listChanged")
+        assert snapshot.wrapped == {"count"}
+        assert upstream.state.phase == "ready"
+    assert events == ["open", "closed"]
+
+
+async def test_calls_are_answered_in_the_callers_revision() -> None:
+    async with opened(made()) as upstream:
+        assert text(await tool(upstream, "echo", {"text": "a"})) == "a"
+        assert (await tool(upstream, "count", {}, caller(MODERN)))["structuredContent"] == 42
+        assert (await tool(upstream, "count", {}, caller(LEGACY)))["structuredContent"] == {"result": 42}
+        assert list(await tool(upstream, "count", {}, caller(PLAIN))) == ["content"]
+        read = await result(upstream, "resources/read", {"uri": "memo://a"}, caller(LEGACY))
+        assert read["contents"][0]["text"] == "a memo"
+        with pytest.raises(ToolNotFound):
+            await tool(upstream, "nothing")
+        assert upstream.state.calls == 6
+        assert upstream.state.in_flight == 0
+
+
+async def test_questions_work_in_both_eras() -> None:
+    async with opened(made()) as upstream:
+        assert text(await tool(upstream, "ask", {}, caller(LEGACY, EVERYTHING, scope="a"), Back("ada"))) == "ada"
+        params: dict[str, Any] = {"name": "ask", "arguments": {}}
+        asked = await result(upstream, "tools/call", params, caller(MODERN, EVERYTHING))
+        (key,) = asked["inputRequests"]
+        params["requestState"] = asked["requestState"]
+        params["inputResponses"] = {key: {"action": "accept", "content": {"name": "bob"}}}
+        assert text(await result(upstream, "tools/call", params, caller(MODERN, EVERYTHING))) == "bob"
+
+
+async def test_changes_are_heard_after_the_lists_have_them() -> None:
+    server = made()
+    heard: list[tuple[Change, int]] = []
+    async with opened(server) as upstream:
+        upstream.on_change = lambda one, change: heard.append((change, len(one.snapshot.tools)))
+        server.tools.unregister("nap")
+        await until(lambda: bool(heard))
+        assert heard == [(Change("tools"), 3)]
+        await upstream.subscribe("memo://a")
+        server.resource_updated("memo://a")
+        server.resource_updated("memo://b")
+        await upstream.unsubscribe("memo://a")
+        server.resource_updated("memo://a")
+        assert [change for change, _ in heard[1:]] == [Change("resource", "memo://a")]
+
+
+async def test_a_lifespan_that_fails_is_told_to_who_starts_it() -> None:
+    @asynccontextmanager
+    async def broken(server: Server) -> AsyncIterator[None]:
+        raise RuntimeError("no database")
+        yield
+
+    upstream = LocalUpstream("here", Server("here", lifespan=broken), UpstreamOptions())
+    with pytest.raises(RuntimeError, match="no database"):
+        await upstream.start()
+    assert upstream.state.phase == "down"
+    with pytest.raises(UpstreamUnavailable, match="not running"):
+        await tool(upstream, "echo")
+    await upstream.close(1)
+
+
+async def test_closing_lets_calls_finish_and_takes_no_more() -> None:
+    async with opened(made()) as upstream:
+        nap = asyncio.create_task(tool(upstream, "nap", {"seconds": 0.2}))
+        await until(lambda: upstream.state.in_flight == 1)
+        closing = asyncio.create_task(upstream.close(5))
+        await until(lambda: upstream.state.phase == "closing")
+        with pytest.raises(UpstreamUnavailable):
+            await tool(upstream, "echo", {"text": "a"})
+        assert text(await nap) == "slept"
+        await closing

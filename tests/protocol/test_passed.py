@@ -1,0 +1,211 @@
+"""Results and entries that only pass through, in each revision."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from hubbub.errors import RemoteError, ResourceNotFound, ToolError
+from hubbub.protocol.error_forms import in_dialect
+from hubbub.protocol.jsonrpc import NULL
+from hubbub.protocol.model import NO_META, Call, Caller, Implementation, RawReply
+from hubbub.protocol.params import ReadResourceParams
+from hubbub.protocol.passed import entry_for, is_wrapped
+from hubbub.protocol.revisions import (
+    LEGACY,
+    PLAIN,
+    R2024_11_05,
+    R2025_03_26,
+    R2025_06_18,
+    R2025_11_25,
+    R2026_07_28,
+    Revision,
+)
+from hubbub.protocol.shape import identity_meta, shape
+
+HUB = identity_meta(Implementation("hub", "1"))
+KEY = "io.modelcontextprotocol/serverInfo"
+THEIRS = {"name": "theirs", "version": "2"}
+TEXT = {"type": "text", "text": "hello"}
+LINK = {"type": "resource_link", "uri": "memo://a", "name": "a", "x": 1}
+AUDIO = {"type": "audio", "data": "UklGRg==", "mimeType": "audio/mp3"}
+ALL = (R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28, PLAIN)
+
+
+def passed(body: Any, source: Revision, target: Revision, **fields: Any) -> Any:
+    reply = RawReply(body=Raw(msgspec.json.encode(body)), revision=source, **fields)
+    return msgspec.json.decode(msgspec.json.encode(shape(reply, target, HUB)))
+
+
+@pytest.mark.parametrize("revision", [R2025_06_18, R2025_11_25, R2026_07_28])
+def test_between_those_who_speak_alike_not_a_byte_changes(revision: Revision) -> None:
+    body = Raw(b'{ "content":[], "x" : {"deep": [1.50]},"_meta":{}, "resultType":"complete" }')
+    assert shape(RawReply(body=body, revision=revision), revision, HUB) is body
+
+
+def test_a_legacy_result_becomes_a_modern_one() -> None:
+    found = passed({"content": [TEXT], "isError": True}, R2025_11_25, R2026_07_28)
+    assert found == {
+        "resultType": "complete",
+        "_meta": {KEY: {"name": "hub", "version": "1"}},
+        "content": [TEXT],
+        "isError": True,
+    }
+    with_meta = passed({"content": [], "_meta": {"a/b": 1}}, R2025_11_25, R2026_07_28)
+    assert with_meta["_meta"] == {KEY: {"name": "hub", "version": "1"}, "a/b": 1}
+    read = passed({"contents": []}, R2025_11_25, R2026_07_28)
+    assert (read["ttlMs"], read["cacheScope"]) == (0, "private")
+    assert passed({}, R2025_11_25, R2026_07_28)["resultType"] == "complete"
+
+
+def test_text_that_only_looks_like_members_does_not_confuse_it() -> None:
+    tricky = {"type": "text", "text": '"_meta" "resultType": {"content":'}
+    found = passed({"content": [tricky]}, R2025_11_25, R2026_07_28)
+    assert found["content"] == [tricky]
+    assert found["resultType"] == "complete"
+    assert KEY in found["_meta"]
+
+
+def test_a_modern_result_loses_what_is_only_modern() -> None:
+    body = {"resultType": "complete", "ttlMs": 5, "cacheScope": "public", "contents": [], "_meta": {KEY: THEIRS}}
+    assert passed(body, R2026_07_28, R2025_11_25) == {"contents": []}
+    kept = passed({"content": [], "_meta": {KEY: THEIRS, "a/b": 1}, "new": 2}, R2026_07_28, R2025_11_25)
+    assert kept == {"content": [], "_meta": {"a/b": 1}, "new": 2}
+
+
+@pytest.mark.parametrize("value", [42, "text", [1, 2], None, True])
+def test_data_that_is_no_object_is_put_into_one(value: Any) -> None:
+    body = {"content": [], "structuredContent": value, "resultType": "complete"}
+    assert passed(body, R2026_07_28, R2025_11_25)["structuredContent"] == {"result": value}
+    assert passed(body, R2026_07_28, R2026_07_28)["structuredContent"] == value
+
+
+def test_an_object_is_wrapped_only_where_its_schema_is() -> None:
+    body = {"content": [], "structuredContent": {"a": 1}}
+    assert passed(body, R2026_07_28, R2025_06_18)["structuredContent"] == {"a": 1}
+    assert passed(body, R2026_07_28, R2025_06_18, wraps=True)["structuredContent"] == {"result": {"a": 1}}
+
+
+@pytest.mark.parametrize("source", [R2025_11_25, R2026_07_28])
+def test_the_oldest_get_content_in_words_that_they_have(source: Revision) -> None:
+    body = {"content": [TEXT, LINK, AUDIO, {"type": "new", "y": 2}], "structuredContent": {}}
+    found = passed(body, source, R2024_11_05)
+    assert found == {
+        "content": [
+            TEXT,
+            {"type": "text", "text": "a: memo://a"},
+            {"type": "resource", "resource": {"uri": "data:audio", "mimeType": "audio/mp3", "blob": "UklGRg=="}},
+            {"type": "new", "y": 2},
+        ]
+    }
+    assert passed(body, source, R2025_03_26)["content"][2] == AUDIO
+    prompt = passed({"messages": [{"role": "user", "content": LINK}, 7]}, source, R2024_11_05)
+    assert prompt == {"messages": [{"role": "user", "content": {"type": "text", "text": "a: memo://a"}}, 7]}
+
+
+def test_plain_callers_get_content_alone_and_failures_as_errors() -> None:
+    body = {"content": [TEXT], "structuredContent": {"a": 1}, "_meta": {"a/b": 1}, "isError": False}
+    assert passed(body, R2025_11_25, PLAIN) == {"content": [TEXT]}
+    with pytest.raises(ToolError, match="hello"):
+        passed(body | {"isError": True}, R2026_07_28, PLAIN)
+    with pytest.raises(ToolError, match="The tool failed"):
+        passed({"content": [LINK, 3], "isError": True}, R2026_07_28, PLAIN)
+    assert passed({"contents": [1], "_meta": {}}, R2025_11_25, PLAIN) == {"contents": [1]}
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    body=st.fixed_dictionaries(
+        {}, optional=dict.fromkeys(("content", "structuredContent", "contents", "messages", "other"), json_values)
+    ),
+    source=st.sampled_from(ALL[:-1]),
+    target=st.sampled_from(ALL),
+)
+def test_nothing_that_a_server_says_breaks_it_and_what_nobody_knows_survives(
+    body: dict[str, Any], source: Revision, target: Revision
+) -> None:
+    found = passed(body, source, target)
+    if "other" in body and (target.is_mcp or not {"content", "structuredContent"} & set(body)):
+        assert found["other"] == body["other"]
+
+
+# -- lists -----------------------------------------------------------------------
+
+
+def entry(source: Revision, target: Revision, **members: Any) -> dict[str, Any]:
+    raw = {name: Raw(msgspec.json.encode(value)) for name, value in members.items()}
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(entry_for(raw, source, target)))
+    return found
+
+
+def test_entries_have_what_a_revision_knows_and_what_nobody_knows() -> None:
+    members = {
+        "name": "a",
+        "title": "A",
+        "icons": [],
+        "annotations": {},
+        "_meta": {},
+        "outputSchema": {"type": "object"},
+    }
+    full = members | {"x-new": 1}
+    assert entry(R2026_07_28, R2026_07_28, **full) == full
+    assert set(entry(R2026_07_28, R2025_06_18, **full)) == set(full) - {"icons"}
+    assert set(entry(R2026_07_28, R2025_03_26, **full)) == {"name", "annotations", "x-new"}
+    assert set(entry(R2026_07_28, R2024_11_05, **full)) == {"name", "x-new"}
+
+
+def test_output_schemas_are_wrapped_as_their_results_are() -> None:
+    schema = {"anyOf": [{"$ref": "#/$defs/A"}, {"type": "string"}], "$defs": {"A": {"type": "object"}}}
+    found = entry(R2026_07_28, R2025_11_25, name="a", outputSchema=schema)["outputSchema"]
+    assert found == {
+        "type": "object",
+        "properties": {"result": {"anyOf": schema["anyOf"]}},
+        "required": ["result"],
+        "$defs": schema["$defs"],
+    }
+    assert is_wrapped({"outputSchema": Raw(msgspec.json.encode(schema))})
+    assert not is_wrapped({"outputSchema": Raw(b'{"type":"object"}')})
+    assert not is_wrapped({})
+    itself = {"type": "array", "items": {"$ref": "#"}}
+    assert "outputSchema" not in entry(R2026_07_28, R2025_11_25, name="a", outputSchema=itself)
+    assert entry(R2025_11_25, R2025_06_18, name="a", outputSchema=schema)["outputSchema"] == schema
+
+
+# -- errors ----------------------------------------------------------------------
+
+
+def asked(revision: Revision, method: str = "resources/read") -> Call:
+    params = ReadResourceParams(uri="memo://a")
+    caller = Caller(revision=revision)
+    return Call(id=NULL, method=method, raw=NULL, params=params, meta=NO_META, caller=caller, back=None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("target", ALL)
+def test_a_missing_resource_is_told_in_every_dialect(target: Revision) -> None:
+    for error, source in (
+        (RemoteError(-32002, "gone"), R2025_11_25),
+        (RemoteError(-32602, "gone", {"uri": "memo://a"}), R2026_07_28),
+    ):
+        found = in_dialect(error, asked(target), source)
+        assert isinstance(found, ResourceNotFound)
+        assert (found.uri, found.message) == ("memo://a", "gone")
+
+
+def test_other_errors_are_theirs_and_only_new_numbers_change() -> None:
+    theirs = RemoteError(-32602, "bad", {"field": 1})
+    assert in_dialect(theirs, asked(R2025_11_25), R2026_07_28) is theirs
+    assert in_dialect(RemoteError(-32002, "x"), asked(R2025_11_25, "tools/call"), R2025_11_25).code == -32002  # type: ignore[attr-defined]
+    needs = in_dialect(RemoteError(-32021, "needs", {"a": 1}), asked(next(iter(LEGACY.values()))), R2026_07_28)
+    assert isinstance(needs, RemoteError)
+    assert (needs.code, needs.message, needs.data) == (-32600, "needs", {"a": 1})
+    same = RemoteError(-32021, "needs")
+    assert in_dialect(same, asked(R2026_07_28), R2026_07_28) is same

@@ -1,0 +1,146 @@
+"""No server outlives the process that started it, however that comes to its end."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = [pytest.mark.timeout(40), pytest.mark.skipif(os.name == "nt", reason="process groups are POSIX")]
+SOURCE = Path(__file__).parents[2] / "src"
+PATIENCE_S = 10.0
+
+PARENT = """
+import asyncio, sys
+from hubbub.client import Client, ServerConfig
+
+async def main():
+    clients = []
+    for program in sys.argv[2:]:
+        config = ServerConfig(id="x", command=sys.executable, args=["-c", program], protocol_version="2025-11-25")
+        clients.append(await Client(config, is_guarded=True).start())
+    if sys.argv[1] == "close":
+        for client in clients:
+            await client.close()
+    print(*(client._session.rpc.link.pid for client in clients), flush=True)
+    if sys.argv[1] == "wait":
+        await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+SERVER = """
+import json, signal, subprocess, sys, time
+request = json.loads(sys.stdin.readline())
+result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "x", "version": "1"}}
+print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+"""
+POLITE = SERVER + "time.sleep(600)"
+STUBBORN = SERVER + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(1)"
+PARENTAL = SERVER + "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\ntime.sleep(600)"
+
+
+class Started:
+    def __init__(self, mode: str, *programs: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PARENT, mode, *programs],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(SOURCE)},
+            start_new_session=True,
+        )
+        assert self.process.stdout is not None
+        self.servers = [int(pid) for pid in self.process.stdout.readline().split()]
+        self.guardians = [
+            child.pid
+            for child in (psutil.Process(self.process.pid).children() if self.process.poll() is None else [])
+            if child.pid not in self.servers
+        ]
+
+    def left(self) -> list[int]:
+        groups = {*self.servers, *self.guardians}
+        return [
+            process.pid
+            for process in psutil.process_iter()
+            if _group(process.pid) in groups and process.status() != psutil.STATUS_ZOMBIE
+        ]
+
+
+def _group(pid: int) -> int:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return -1
+
+
+def gone(started: Started) -> bool:
+    return holds(lambda: not started.left())
+
+
+def holds(true: Callable[[], bool]) -> bool:
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        try:
+            if true():
+                return True
+        except psutil.NoSuchProcess:
+            continue
+        time.sleep(0.05)
+    return False
+
+
+@pytest.fixture
+def start() -> Iterator[type[Started]]:
+    made: list[Started] = []
+
+    class Kept(Started):
+        def __init__(self, mode: str, *programs: str) -> None:
+            super().__init__(mode, *programs)
+            made.append(self)
+
+    yield Kept
+    for one in made:
+        for pid in (one.process.pid, *one.servers, *one.guardians):
+            try:
+                os.killpg(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        one.process.wait(5)
+        assert one.process.stdout is not None
+        one.process.stdout.close()
+
+
+def test_after_kill_9_nothing_is_left_not_even_what_ignores_term_and_the_end_of_its_input(
+    start: type[Started],
+) -> None:
+    started = start("wait", POLITE, STUBBORN, PARENTAL)
+    assert len(started.servers) == 3
+    assert len(started.guardians) == 1
+    assert holds(lambda: len(started.left()) == 5)
+    started.process.kill()
+    assert gone(started)
+
+
+def test_the_guardian_minds_no_signal_meant_for_others(start: type[Started]) -> None:
+    started = start("wait", STUBBORN)
+    (guardian,) = started.guardians
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        os.kill(guardian, number)
+    os.killpg(started.process.pid, signal.SIGKILL)
+    assert gone(started)
+
+
+def test_servers_that_were_closed_are_not_touched_again_and_the_guardian_leaves(start: type[Started]) -> None:
+    started = start("close", POLITE)
+    assert started.process.wait(PATIENCE_S) == 0
+    assert gone(started)
+
+
+def test_a_process_that_forgets_to_close_leaves_nothing_either(start: type[Started]) -> None:
+    started = start("forget", STUBBORN)
+    assert started.process.wait(PATIENCE_S) is not None
+    assert gone(started)
