@@ -16,8 +16,9 @@ async def _within_deadline(test, arguments):
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_data_folder(tmp_path_factory):
-    """No test leaves anything in the data folder of whoever runs it."""
+    """No test leaves anything in the folders of whoever runs it."""
     os.environ["XDG_DATA_HOME"] = str(tmp_path_factory.mktemp("data"))
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -29,6 +29,7 @@ LIBRARIES_WITH_ONE_OWNER = (
     "sqlalchemy",
     "starlette",
     "uvicorn",
+    "watchfiles",
 )
 
 # The judges would be tempting shortcuts; they stay outside.

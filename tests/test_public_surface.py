@@ -232,7 +232,7 @@ def test_the_version_is_that_of_the_distribution() -> None:
 
 
 def test_the_commands_are_these() -> None:
-    assert sorted(COMMANDS) == ["agent", "call", "doctor", "key", "prompts", "read", "serve", "tools"]
+    assert sorted(COMMANDS) == ["agent", "call", "doctor", "key", "plan", "prompts", "read", "serve", "tools"]
 
 
 def test_the_flags_of_serve_are_these() -> None:

@@ -245,6 +245,18 @@ RESULT_TTL_S: Final = 3600.0
 """How long such a link can be followed."""
 RESULT_TOTAL_BYTES: Final = 256 * 1024 * 1024
 """Results kept for such links; the oldest go first."""
+RESULTS_KEPT: Final = 256
+"""How many are kept; each holds a file open."""
+PREVIEW_BYTES: Final = 4096
+"""What is sent of such a result beside the link."""
+RESULT_PAGE_BYTES: Final = 64 * 1024
+"""What one reading of it gives."""
+INLINE_BYTES: Final = 1024 * 1024
+"""Pictures, sound and links of one result, which stay in it: models look at them as they are."""
+WATCH_SETTLE_S: Final = 0.1
+"""How long the files of a hub must be left alone before they are read again."""
+WATCH_POLL_S: Final = 2.0
+"""How often they are looked at even if nothing tells of a change."""
 
 # -- the command line ------------------------------------------------------------
 COMMAND_S: Final = 60.0

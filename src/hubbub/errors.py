@@ -19,6 +19,7 @@
     │   ├── ToolNotFound
     │   ├── PromptNotFound
     │   └── ResourceNotFound
+    │       └── ResourceExpired         it was there, for a while
     ├── ToolFailure             a tool said no; becomes a result in the MCP eras
     │   ├── ArgumentsInvalid        `validation_error`
     │   ├── UpstreamUnavailable     `upstream_unavailable`: a server behind the hub gave no answer
@@ -168,6 +169,15 @@ class ResourceNotFound(NotFound):
     def __init__(self, uri: str) -> None:
         super().__init__("Resource not found")
         self.uri = uri
+
+
+class ResourceExpired(ResourceNotFound):
+    """The resource had a lifetime, which is over."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri)
+        self.message = "Resource not found: it was kept for a while only; ask again for what it was part of"
+        self.args = (self.message,)
 
 
 class ToolFailure(HubbubError):

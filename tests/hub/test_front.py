@@ -337,3 +337,19 @@ async def test_a_call_that_its_caller_cancels_ends_at_its_server() -> None:
         client.tell("notifications/cancelled", {"requestId": identifier})
         async with asyncio.timeout(10):
             await ended.wait()
+
+
+async def test_what_servers_say_about_their_use_is_said_once_they_were_reached() -> None:
+    hub = hub_of(library("a"), library("b"))
+    async with visiting(hub), conversing(hub.main, MODERN) as client:
+        await client.settle()
+        said = (await client.result("server/discover"))["instructions"]
+        assert said == "a: Ask a for books.\n\nb: Ask b for books."
+
+
+async def test_servers_whose_names_look_alike_in_a_uri_are_told_apart() -> None:
+    async with visiting(hub_of(shelf("x"), shelf("my b"), shelf("my_b"))) as client:
+        listed = [entry["uri"] for entry in (await client.result("resources/list"))["resources"]]
+        assert listed[1:] == ["book://moby", "my-b+book://moby", "my-b-2+book://moby"]
+        (read,) = (await client.result("resources/read", {"uri": "my-b-2+book://moby"}))["contents"]
+        assert read["text"] == "Call me my_b."

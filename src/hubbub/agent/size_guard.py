@@ -16,6 +16,7 @@ from hubbub import bounds
 from hubbub.agent.envelope import Envelope, Warned
 from hubbub.agent.summary import decoded_bytes
 from hubbub.errors import SettingsError
+from hubbub.store.spill import whole_characters
 
 CONTENT_TRUNCATED: Final = "CONTENT_TRUNCATED"
 TEXT_TRUNCATED: Final = "TEXT_TRUNCATED"
@@ -93,7 +94,7 @@ def _with_text_cut(envelope: Envelope, keep: int) -> Envelope:
     if len(encoded) <= keep:
         return changed
     changed = _changed(changed, TEXT_TRUNCATED)
-    changed["data"]["text"] = encoded[:keep].decode(errors="ignore")
+    changed["data"]["text"] = whole_characters(encoded, keep).decode()
     return changed
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hubbub.assembly.checking import refuse_foreign_flags
@@ -18,8 +19,12 @@ if TYPE_CHECKING:
 NO_SOURCES = Sources()
 
 
-def assemble(settings: ServeSettings, sources: Sources = NO_SOURCES) -> Server:
+def assemble(
+    settings: ServeSettings, sources: Sources = NO_SOURCES, *, told: Callable[[str], None] = lambda line: None
+) -> Server:
     """Build the server that the settings describe; `sources` hold the settings of packs.
+
+    A hub tells `told`, in a line each, what it took over while it ran.
 
     Raises:
         SettingsError: a name or value is wrong.
@@ -29,7 +34,7 @@ def assemble(settings: ServeSettings, sources: Sources = NO_SOURCES) -> Server:
     if needs_hub(settings, sources):
         from hubbub.assembly.hub import assemble_hub
 
-        return assemble_hub(settings, sources)
+        return assemble_hub(settings, sources, told)
     if settings.target is None or settings.packs or settings.tool_profile is not None:
         server = _combine(settings, sources)
     else:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from msgspec.structs import replace
 
-from hubbub.assembly.hub_config import hub_config
 from hubbub.assembly.installing import Installed, install_pack, use_profile
+from hubbub.assembly.reloading import in_step, loaded_from
 from hubbub.assembly.targets import load_target
 from hubbub.errors import SettingsError
 from hubbub.hub.config import UpstreamConfig
 from hubbub.hub.hub import Hub
+from hubbub.hub.large import Results
 from hubbub.hub.local import LocalUpstream
 from hubbub.hub.making import make_upstream
 from hubbub.hub.upstream import Upstream
@@ -17,20 +21,19 @@ from hubbub.ports import Sealer
 from hubbub.server.server import Server
 from hubbub.settings import nearest
 from hubbub.settings.hub import HubSettings
-from hubbub.settings.secret import Secret
 from hubbub.settings.serve import ServeSettings
 from hubbub.settings.sources import Sources
 
-_ALONE = "HUBBUB_ALONE"
 
-
-def assemble_hub(settings: ServeSettings, sources: Sources) -> Server:
-    """The hub that the settings describe, as the server that its clients see.
+def assemble_hub(settings: ServeSettings, sources: Sources, told: Callable[[str], None]) -> Server:
+    """The hub that the settings describe, as the server that its clients see; it follows its files while it runs.
 
     Raises: as `assemble`.
     """
-    config = hub_config(settings, sources)
-    hub = Hub(config, make_upstream=load_upstream)
+    loaded = loaded_from(settings, sources)
+    results = Results(lambda: hub.config.hub)
+    hub = Hub(loaded.config, make_upstream=load_upstream, wrap=results.around, dress=results.offer)
+    hub.companions += [results.running, partial(in_step, hub, loaded, sources, told)]
     _check_profile(settings.tool_profile, hub)
     return hub.fronts[settings.view or ""]
 
@@ -45,10 +48,6 @@ def load_upstream(config: UpstreamConfig, settings: HubSettings, sealer: Sealer)
     """
     if config.pack is not None or config.target is not None:
         config = replace(config, server=_load(config))
-    elif config.remote is not None and not config.remote.is_remote:
-        # A child that is ours too must not become a hub of the same file, and so on without end.
-        variables = {_ALONE: Secret("true"), **config.remote.env}
-        config = replace(config, remote=replace(config.remote, env=variables))
     return make_upstream(config, settings, sealer)
 
 

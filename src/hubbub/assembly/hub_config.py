@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from hubbub import __version__, bounds
 from hubbub.assembly.checking import refuse_foreign_flags
-from hubbub.assembly.servers import reached_by
+from hubbub.assembly.servers import alone, reached_by
 from hubbub.client.mcp_json import read_mcp_json
 from hubbub.errors import SettingsError
 from hubbub.hub.config import OWN, HubConfig, UpstreamConfig
@@ -119,7 +119,7 @@ def _of_file(sources: Sources, packs: _Packs) -> Iterator[UpstreamConfig]:
 def _of_mcp_json(path: str | None) -> Iterator[UpstreamConfig]:
     if path is not None:
         for found in read_mcp_json(Path(path).expanduser()):
-            remote = replace(found, timeout_s=bounds.COMMAND_S)
+            remote = replace(alone(found), timeout_s=bounds.COMMAND_S)
             yield UpstreamConfig(id=found.id, remote=remote, origin=f"{path}: {found.id}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -10,7 +10,17 @@ from msgspec.structs import replace
 from hubbub.client.config import ServerConfig
 from hubbub.client.mcp_json import parse_mcp_json
 from hubbub.errors import SettingsError
+from hubbub.settings.secret import Secret
 from hubbub.settings.servers import ServerSettings
+
+_ALONE: Final = "HUBBUB_ALONE"
+
+
+def alone(config: ServerConfig) -> ServerConfig:
+    """The same server; if it is ours too, it must not become a hub of the same file, and so on without end."""
+    if config.is_remote:
+        return config
+    return replace(config, env={_ALONE: Secret("true"), **config.env})
 
 
 def reached_by(name: str, settings: ServerSettings) -> ServerConfig:
@@ -31,7 +41,7 @@ def reached_by(name: str, settings: ServerSettings) -> ServerConfig:
     (found,) = parse_mcp_json(msgspec.json.encode({"mcpServers": {name: written}}))
     try:
         return replace(
-            found,
+            alone(found),
             timeout_s=settings.timeout_s,
             protocol_version=settings.protocol_version,
             allow_private_network=settings.allow_private_network,

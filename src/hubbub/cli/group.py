@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "call": "hubbub.cli.call:command",
     "doctor": "hubbub.cli.doctor:command",
     "key": "hubbub.cli.key:command",
+    "plan": "hubbub.cli.plan:command",
     "prompts": "hubbub.cli.prompts:command",
     "read": "hubbub.cli.read:command",
     "serve": "hubbub.cli.serve:command",

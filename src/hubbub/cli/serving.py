@@ -27,7 +27,7 @@ def serve(flags: Mapping[str, Any]) -> int:
     settings = read_settings(ServeSettings, sources)
     check_sources(sources)
     configure_logging(settings.log_level, settings.log_format, redact=redact)
-    server = assemble(settings, sources)
+    server = assemble(settings, sources, told=say)
     from hubbub.app import serve_http, serve_stdio
 
     gc.freeze()  # What is loaded by now stays: no collection need look at it.

@@ -21,7 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hubbub import bounds
-from hubbub.assembly.servers import reached_by
+from hubbub.assembly.servers import alone, reached_by
 from hubbub.client.config import ServerConfig
 from hubbub.client.mcp_json import read_mcp_json
 from hubbub.errors import SettingsError
@@ -105,7 +105,7 @@ def _named(name: str, where: Where) -> ServerConfig:
     if where.mcp_json is not None:
         listed = {config.id: config for config in read_mcp_json(where.mcp_json)}
         if name in listed:
-            return replace(listed[name], timeout_s=bounds.COMMAND_S)
+            return replace(alone(listed[name]), timeout_s=bounds.COMMAND_S)
         known += listed
     sources = gather({} if where.config is None else {"--config": where.config})
     sections = sources.file.table((SERVERS,)) if sources.file is not None else {}

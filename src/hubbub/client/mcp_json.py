@@ -61,7 +61,7 @@ def parse_mcp_json(text: str | bytes, environ: Mapping[str, str] | None = None) 
     try:
         tree = msgspec.json.decode(text)
     except (ValueError, RecursionError) as error:
-        raise SettingsError(f"this is not JSON: {error}") from None
+        raise SettingsError(f"{_line_of(error, text)}this is not JSON: {error}") from None
     servers = _servers(tree)
     variables = os.environ if environ is None else environ
     return [
@@ -69,6 +69,13 @@ def parse_mcp_json(text: str | bytes, environ: Mapping[str, str] | None = None) 
         for name, entry in servers.items()
         if not (isinstance(entry, dict) and (entry.get("disabled") is True or entry.get("enabled") is False))
     ]
+
+
+def _line_of(error: Exception, text: str | bytes) -> str:
+    """`line 3: `, from the byte that the error names."""
+    byte = re.search(r"\(byte (\d+)\)", str(error))
+    data = text.encode(errors="replace") if isinstance(text, str) else text
+    return "" if byte is None else f"line {data.count(10, 0, int(byte[1])) + 1}: "
 
 
 def _servers(tree: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from hubbub.protocol.headers import header_parameters
 from hubbub.protocol.revisions import Revision
 from hubbub.protocol.uri_template import UriTemplate
 from hubbub.protocol.wire import ToolAnnotations
-from hubbub.server.views import View
+from hubbub.server.views import EVERYTHING, View
 from hubbub.settings.servers import ToolSettings
 
 _RESERVED = tuple(Offer(OWN, name) for name in OWN_TOOLS)
@@ -139,30 +139,33 @@ def build(config: HubConfig, snapshots: Mapping[str, Snapshot]) -> Catalog:
                 said = upstream.tools.get(entry.name, _AS_IT_IS) if kind == "tools" else _AS_IT_IS
                 offer = Offer(upstream.id, entry.name)
                 found[kind].append(Offered(offer, entry, snapshot.revision, said.description))
+    schemes = _schemes(config)
     plain = {server: msgspec.structs.replace(rule, renamed={}) for server, rule in rules.items()}
     return Catalog(
         _named(found["tools"], _assigned([*_RESERVED, *(one.offer for one in found["tools"])], rules, style)),
         _named(found["prompts"], assign([one.offer for one in found["prompts"]], plain, style)),
-        _addressed(found["resources"]),
-        _addressed(found["templates"]),
-        {scheme_of(upstream.id): upstream.id for upstream in reversed(config.upstreams)},
+        _addressed(found["resources"], schemes),
+        _addressed(found["templates"], schemes),
+        {scheme: server for server, scheme in schemes.items()},
     )
 
 
 def _shown(upstream: UpstreamConfig, snapshot: Snapshot) -> dict[str, list[Entry]]:
     """What the config lets be seen of a server, by the names that it has there."""
-    tools = View(upstream.include, upstream.exclude, upstream.read_only)
-    prompts = View(upstream.include, upstream.exclude)
+    tools = _view(upstream.include, upstream.exclude, upstream.read_only)
+    prompts = _view(upstream.include, upstream.exclude)
+    hidden = {name for name, said in upstream.tools.items() if said.hidden}
     return {
-        "tools": [
-            entry
-            for entry in snapshot.tools
-            if tools.shows(entry) and not upstream.tools.get(entry.name, _AS_IT_IS).hidden
-        ],
+        "tools": [entry for entry in snapshot.tools if tools.shows(entry) and entry.name not in hidden],
         "prompts": [entry for entry in snapshot.prompts if prompts.shows(entry)],
         "resources": list(snapshot.resources),
         "templates": list(snapshot.templates),
     }
+
+
+def _view(include: tuple[str, ...], exclude: tuple[str, ...], read_only: bool = False) -> View:
+    view = View(include, exclude, read_only)
+    return EVERYTHING if view == EVERYTHING else view  # which has nothing to compare
 
 
 def _assigned(offers: Sequence[Offer], rules: Mapping[str, Rule], style: Style) -> Names:
@@ -195,21 +198,30 @@ def _named(found: Iterable[Offered], names: Names) -> Named:
     )
 
 
-def _addressed(found: Iterable[Offered]) -> Addressed:
+def _schemes(config: HubConfig) -> dict[str, str]:
+    """What stands in front of a server's URIs, different for each server."""
+    schemes: dict[str, str] = {}
+    for upstream in config.upstreams:
+        first = scheme = scheme_of(upstream.id)
+        number = 1
+        while scheme in schemes.values():
+            number += 1
+            scheme = f"{first}-{number}"
+        schemes[upstream.id] = scheme
+    return schemes
+
+
+def _addressed(found: Iterable[Offered], schemes: Mapping[str, str]) -> Addressed:
     """The first in the file keeps a URI; the others get their server in front."""
     listed: dict[str, Item] = {}
     owners: dict[str, list[str]] = {}
     for offer, entry, revision, _ in found:
-        uri = entry.name if entry.name not in listed else f"{scheme_of(offer.server)}+{entry.name}"
+        uri = entry.name if entry.name not in listed else f"{schemes[offer.server]}+{entry.name}"
         owners.setdefault(entry.name, []).append(offer.server)
         listed.setdefault(uri, Item(uri, offer.server, entry, revision))
     collisions = tuple(
-        Collision(uri, tuple(servers), tuple(_called(uri, servers)))
+        Collision(uri, tuple(servers), (uri, *(f"{schemes[server]}+{uri}" for server in servers[1:])))
         for uri, servers in owners.items()
         if len(servers) > 1
     )
     return Addressed(listed, collisions)
-
-
-def _called(uri: str, servers: Sequence[str]) -> list[str]:
-    return [uri, *(f"{scheme_of(server)}+{uri}" for server in servers[1:])]

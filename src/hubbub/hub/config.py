@@ -27,6 +27,7 @@ STATUS: Final = "hub.status"
 SEARCH: Final = "hub.search"
 CALL: Final = "hub.call"
 READ_RESULT: Final = "hub.read_result"
+STATUS_URI: Final = "hub://status"
 OWN_TOOLS: Final = (STATUS, SEARCH, CALL, READ_RESULT)
 """Names that no server behind the hub gets."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -61,6 +62,10 @@ class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True):
     origin: str = ""
     """Where it is written down, for messages."""
 
+    def is_reached_like(self, other: UpstreamConfig) -> bool:
+        """Whether the two differ at most in where they are written down and how they are shown."""
+        return _as_reached(self) == _as_reached(other)
+
 
 class HubConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The servers in the order of the files, and how they are shown."""
@@ -72,3 +77,12 @@ class HubConfig(msgspec.Struct, frozen=True, kw_only=True):
     views: Mapping[str, ViewSettings] = _NOTHING
     lists_safe_names: bool = False
     """Whether names are listed in letters that every model provider takes."""
+
+
+SHOWN_KEYS: Final = ("prefix", "prefix_text", "include", "exclude", "read_only", "tools")
+"""What is set about a server that concerns only how it is shown."""
+
+
+def _as_reached(config: UpstreamConfig) -> dict[str, Any]:
+    skipped = (*SHOWN_KEYS, "origin")
+    return {name: getattr(config, name) for name in config.__struct_fields__ if name not in skipped}

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _NO_HEADERS: Mapping[str, tuple[str, ...]] = {}
 _SEARCHING = (SEARCH, CALL)
+_GONE = ViewSettings(servers=())
+"""A view that is no longer set shows nothing to whoever still looks."""
 
 
 class Front(Server):
@@ -57,7 +59,12 @@ class Front(Server):
     @property
     def settings(self) -> ViewSettings | None:
         """What the view shows; None is everything."""
-        return self.hub.config.views[self.view_name] if self.view_name else None
+        return self.hub.config.views.get(self.view_name, _GONE) if self.view_name else None
+
+    def has(self, server: str) -> bool:
+        """Whether the view shows anything of this server; must not cost a new catalog."""
+        settings = self.settings
+        return settings is None or settings.servers is None or server in settings.servers
 
     @property
     def shown(self) -> Shown:
@@ -66,7 +73,6 @@ class Front(Server):
         shown = self._shown
         if shown is None or shown.catalog is not catalog:
             shown = self._shown = Shown(catalog, self.settings)
-            self.instructions = self._instructions(shown)
         return shown
 
     @property
@@ -117,13 +123,14 @@ class Front(Server):
         settings = self.settings
         return settings is None or View(exclude=settings.exclude).names(name)
 
-    def _instructions(self, shown: Shown) -> str | None:
-        parts = []
+    def introduce(self) -> None:
+        """Put together what the servers say about their use, as far as they have been reached."""
+        said = []
         for id, upstream in self.hub.upstreams.items():
-            said = upstream.snapshot.instructions
-            if said and shown.has(id):
-                parts.append(f"{id}: {said.strip()}")
-        return "\n\n".join(parts)[: bounds.HUB_INSTRUCTIONS_CHARACTERS] or None
+            text = upstream.snapshot.instructions
+            if text and self.has(id):
+                said.append(f"{id}: {text.strip()}")
+        self.instructions = "\n\n".join(said)[: bounds.HUB_INSTRUCTIONS_CHARACTERS] or None
 
     # -- finding -----------------------------------------------------------------------
 

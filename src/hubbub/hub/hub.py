@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, TypeAlias
 
 import msgspec
@@ -17,11 +17,12 @@ from msgspec import Raw
 
 from hubbub.client.watching import Change
 from hubbub.hub.catalog import Catalog, build
-from hubbub.hub.config import HubConfig, UpstreamConfig
+from hubbub.hub.config import STATUS_URI, HubConfig, UpstreamConfig
 from hubbub.hub.entries import Health
 from hubbub.hub.front import Front
 from hubbub.hub.making import make_upstream
 from hubbub.hub.names import SEPARATOR, Rule, prefix_of
+from hubbub.hub.reload import ReloadState
 from hubbub.hub.subscriptions import Subscriptions, Watched
 from hubbub.hub.upstream import Upstream
 from hubbub.ports import Peer, Sealer
@@ -56,6 +57,10 @@ class Hub:
         """The same, inside whatever changes or counts their calls."""
         self.problems: list[str] = []
         """What went wrong with the hub itself, for `hub.status`."""
+        self.reloading: ReloadState | None = None
+        """How the files were last read again, if they are."""
+        self.companions: list[Callable[[], AbstractAsyncContextManager[None]]] = []
+        """What is open while the hub runs."""
         self._make = make_upstream
         self._wrap = wrap
         self._dress = dress
@@ -63,8 +68,9 @@ class Hub:
         self._catalog: Catalog | None = None
         self._told: set[str] = set()
         self._tried: set[str] = set()
-        self._refreshes: dict[str, asyncio.Task[None]] = {}
+        self._refreshes: dict[Upstream, asyncio.Task[None]] = {}
         self._awaited: set[str] = set()
+        self._leaving: set[asyncio.Task[None]] = set()
         self._is_running = False
         for upstream in config.upstreams:
             self._add(self._make(upstream, config.hub, self.sealer))
@@ -123,23 +129,24 @@ class Hub:
             await self.connected()
 
     async def _try(self, ids: list[str]) -> None:
-        for id in ids:
-            if id not in self._refreshes:
-                self._refreshes[id] = asyncio.get_running_loop().create_task(self._refresh(id, self.upstreams[id]))
+        upstreams = [self.upstreams[id] for id in ids]
+        for upstream in upstreams:
+            if upstream not in self._refreshes:
+                self._refreshes[upstream] = asyncio.get_running_loop().create_task(self._refresh(upstream))
         self._awaited.update(ids)
         try:
-            await asyncio.wait([self._refreshes[id] for id in ids], timeout=self.config.hub.list_s)
+            await asyncio.wait([self._refreshes[upstream] for upstream in upstreams], timeout=self.config.hub.list_s)
         finally:
             self._awaited.difference_update(ids)
 
-    async def _refresh(self, id: str, upstream: Upstream) -> None:
+    async def _refresh(self, upstream: Upstream) -> None:
         try:
             await upstream.refresh()
         finally:
-            if self.upstreams.get(id) is upstream:
-                self._tried.add(id)
-            self._refreshes.pop(id, None)
-            self._catalog = None
+            del self._refreshes[upstream]
+            if self.upstreams.get(upstream.id) is upstream:
+                self._tried.add(upstream.id)
+                self._catalog = None
 
     # -- hearing ---------------------------------------------------------------------
 
@@ -149,7 +156,7 @@ class Hub:
         if change.kind == "resource":
             for uri in self.subscriptions.shown_as(Watched(upstream.id, change.uri)):
                 for front in self.fronts.values():
-                    if front.shown.has(upstream.id):
+                    if front.has(upstream.id):
                         front.resource_updated(uri)
             return
         self._catalog = None
@@ -159,10 +166,12 @@ class Hub:
     def _state_changed(self, upstream: Upstream) -> None:
         for front in self.fronts.values():
             front.pages.forget()
+            if front.has(upstream.id):
+                front.resource_updated(STATUS_URI)
 
     def _publish(self, kind: str, server: str) -> None:
         for front in self.fronts.values():
-            if front.shown.has(server):
+            if front.has(server):
                 front.audience.publish(Note(_NOTES[kind]))
 
     def _watched(self) -> set[str]:
@@ -203,45 +212,73 @@ class Hub:
             self.views[name] = front
 
     async def apply(self, config: HubConfig) -> None:
-        """Become the hub of another config: what did not change stays connected."""
-        old = {upstream.id: upstream for upstream in self.config.upstreams}
-        closing = []
-        upstreams = dict(self.upstreams)
-        self.upstreams.clear()
-        changed = []
-        for upstream in config.upstreams:
-            known = upstreams.get(upstream.id)
-            if known is not None and old[upstream.id] == upstream and config.hub == self.config.hub:
-                self.upstreams[upstream.id] = known
-                del upstreams[upstream.id]
-                continue
-            made = self._make(upstream, config.hub, self.sealer)
-            self._add(made)
-            self._tried.discard(upstream.id)
-            changed.append(upstream.id)
-            if self._is_running:
-                await made.start()
-        for id, gone in upstreams.items():
-            if id not in self.upstreams:
-                self.peers.pop(id, None)
-                self._tried.discard(id)
-            closing.append(gone.close())
-        self.config = config
-        self._catalog = None
-        for name in [name for name in self.views if name not in config.views]:
-            del self.views[name]
-            await self.fronts.pop(name).close()
-        for name in config.views:
-            if name in self.fronts:
-                self.fronts[name].outdated()
-            else:
-                self._add_front(name)
-        for id in changed:
+        """Become the hub of another config. Whatever is reached as before stays connected.
+
+        What changed or went gets no more calls, and is parted with once those in flight are done.
+
+        Raises:
+            HubbubError: something cannot be made; then nothing has changed.
+        """
+        made = await self._make_what_differs(config)
+        gone = self._swap(config, made)
+        for view in self._change_views(config):
+            await view.close()
+        for id in made:
             await self.subscriptions.renew(id)
         for front in self.fronts.values():
             for note in _NOTES.values():
                 front.audience.publish(Note(note))
-        await asyncio.gather(*closing)
+        for upstream in gone:
+            leaving = asyncio.get_running_loop().create_task(upstream.close())
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
+
+    async def _make_what_differs(self, config: HubConfig) -> dict[str, Upstream]:
+        """The upstreams that cannot stay as they are, ready to be asked."""
+        known = {upstream.id: upstream for upstream in self.config.upstreams}
+        limits_differ = config.hub.limits_of_servers != self.config.hub.limits_of_servers
+        made: dict[str, Upstream] = {}
+        try:
+            for upstream in config.upstreams:
+                old = known.get(upstream.id)
+                if old is None or limits_differ or not old.is_reached_like(upstream):
+                    made[upstream.id] = self._make(upstream, config.hub, self.sealer)
+                    if self._is_running:
+                        await made[upstream.id].start()
+        except BaseException:
+            for useless in made.values():
+                await useless.close(0)
+            raise
+        return made
+
+    def _swap(self, config: HubConfig, made: Mapping[str, Upstream]) -> list[Upstream]:
+        """Let the new ones take their places, all at once; those who lost theirs."""
+        before = dict(self.upstreams)
+        self.upstreams.clear()  # in place: others look into it
+        for upstream in config.upstreams:
+            if upstream.id in made:
+                self._add(made[upstream.id])
+                self._tried.discard(upstream.id)
+            else:
+                self.upstreams[upstream.id] = before[upstream.id]
+        for id in before.keys() - self.upstreams.keys():
+            del self.peers[id]
+            self._tried.discard(id)
+        self.config, self._catalog = config, None
+        return [upstream for id, upstream in before.items() if self.upstreams.get(id) is not upstream]
+
+    def _change_views(self, config: HubConfig) -> list[Front]:
+        """Have a front for each view; those whose view is gone."""
+        gone = [name for name in self.views if name not in config.views]
+        for name in config.views:
+            if name not in self.fronts:
+                self._add_front(name)
+        for front in self.fronts.values():
+            front.tools.lists_safe_names = config.lists_safe_names
+            front.outdated()
+        for name in gone:
+            del self.fronts[name]
+        return [self.views.pop(name) for name in gone]
 
     # -- running ---------------------------------------------------------------------
 
@@ -252,7 +289,10 @@ class Hub:
             self._is_running = True
             for upstream in self.upstreams.values():
                 await upstream.start()
-            yield
+            async with AsyncExitStack() as stack:
+                for companion in self.companions:
+                    await stack.enter_async_context(companion())
+                yield
         finally:
             self._is_running = False
             for task in list(self._refreshes.values()):
@@ -260,7 +300,10 @@ class Hub:
             await self.subscriptions.close()
             for front in self.fronts.values():
                 await front.close()
-            await asyncio.gather(*(upstream.close(0) for upstream in self.upstreams.values()), return_exceptions=True)
+            for task in self._leaving:
+                task.cancel()
+            closing = (upstream.close(0) for upstream in self.upstreams.values())
+            await asyncio.gather(*closing, *self._leaving, return_exceptions=True)
 
 
 class _HubSealer:

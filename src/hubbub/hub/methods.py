@@ -22,7 +22,16 @@ from hubbub.errors import (
 )
 from hubbub.hub.config import CALL
 from hubbub.hub.own import CallArguments
-from hubbub.hub.rewriting import bare, called_by_name, readdressed, referring, renamed, with_arguments, with_uri
+from hubbub.hub.rewriting import (
+    bare,
+    called_by_name,
+    readdressed,
+    reading,
+    referring,
+    renamed,
+    with_arguments,
+    with_uri,
+)
 from hubbub.hub.subscriptions import Watched
 from hubbub.protocol import wire
 from hubbub.protocol.error_forms import METHOD_NOT_FOUND
@@ -106,7 +115,8 @@ async def read_resource(front: Front, call: Call) -> Reply:
         found = front.locate(uri)
     if found is not None:
         return await _read(front, call, found)
-    return await _read_somewhere(front, call)
+    _, reply = await _read_somewhere(front, call)
+    return reply
 
 
 async def _read(front: Front, call: Call, found: Watched) -> Reply:
@@ -119,12 +129,12 @@ async def _read(front: Front, call: Call, found: Watched) -> Reply:
         raise ResourceNotFound(uri) from None
 
 
-async def _read_somewhere(front: Front, call: Call) -> Reply:
+async def _read_somewhere(front: Front, call: Call) -> tuple[str, Reply]:
     """Ask everybody who may have what nobody lists; the first who knows it answers."""
     failure: HubbubError = ResourceNotFound(call.params.uri)
     for server in front.readers():
         try:
-            return await front.hub.peers[server].request(call)
+            return server, await front.hub.peers[server].request(call)
         except ResourceNotFound:
             continue
         except HubbubError as error:
@@ -139,7 +149,7 @@ async def subscribe(front: Front, call: Call) -> Reply:
     is_new = uri not in watching
     watching.add(uri)
     try:
-        await _watch(front, uri)
+        await _watch(front, call, uri)
     except BaseException:
         if is_new:
             watching.discard(uri)
@@ -153,7 +163,7 @@ async def unsubscribe(front: Front, call: Call) -> Reply:
     return wire.EmptyReply()
 
 
-async def _watch(front: Front, uri: str) -> Watched | None:
+async def _watch(front: Front, call: Call, uri: str) -> Watched | None:
     """Have a resource watched where it is; None for those of the hub itself."""
     if uri.startswith(_OWN_SCHEME) and front.resources.find(uri) is not None:
         return None
@@ -161,14 +171,12 @@ async def _watch(front: Front, uri: str) -> Watched | None:
     if found is None:
         await front.hub.connected()
         found = front.locate(uri)
-    places = [found] if found is not None else [Watched(server, uri) for server in front.readers()]
-    for place in places:
-        try:
-            await front.hub.subscriptions.watch(place, uri)
-            return place
-        except ResourceNotFound:
-            continue
-    raise ResourceNotFound(uri)
+    if found is None:
+        # Many servers let anything be watched, so who has it must be asked otherwise.
+        server, _ = await _read_somewhere(front, reading(call, uri))
+        found = Watched(server, uri)
+    await front.hub.subscriptions.watch(found, uri)
+    return found
 
 
 async def listen(front: Front, call: Call) -> Reply:
@@ -179,7 +187,7 @@ async def listen(front: Front, call: Call) -> Reply:
     try:
         for uri in dict.fromkeys(uris):
             try:
-                place = await _watch(front, uri)
+                place = await _watch(front, call, uri)
             except HubbubError:
                 continue  # what cannot be watched now is not told of; the rest still is
             if place is not None:
@@ -225,6 +233,19 @@ async def complete(front: Front, call: Call) -> Reply:
         return wire.CompleteReply(completion=wire.Completion([]))
 
 
+# -- the connection itself -------------------------------------------------
+
+
+async def initialize(front: Front, call: Call) -> Reply:
+    front.introduce()
+    return await own.initialize(front, call)
+
+
+async def discover(front: Front, call: Call) -> Reply:
+    front.introduce()
+    return await own.discover(front, call)
+
+
 _EVERY_ERA: dict[str, Any] = {
     "tools/list": list_tools,
     "tools/call": call_tool,
@@ -235,9 +256,13 @@ _EVERY_ERA: dict[str, Any] = {
     "prompts/get": get_prompt,
     "completion/complete": complete,
 }
-_OLDER: dict[str, Any] = _EVERY_ERA | {"resources/subscribe": subscribe, "resources/unsubscribe": unsubscribe}
+_OLDER: dict[str, Any] = _EVERY_ERA | {
+    "initialize": initialize,
+    "resources/subscribe": subscribe,
+    "resources/unsubscribe": unsubscribe,
+}
 METHODS: dict[str, dict[str, Any]] = {
-    "modern": own.METHODS["modern"] | _EVERY_ERA | {"subscriptions/listen": listen},
+    "modern": own.METHODS["modern"] | _EVERY_ERA | {"server/discover": discover, "subscriptions/listen": listen},
     "legacy": own.METHODS["legacy"] | _OLDER,
     "plain": own.METHODS["plain"] | _OLDER,
 }

@@ -159,21 +159,29 @@ def _callable(
     listed: dict[Offer, str], wanted: dict[Offer, str], rules: Mapping[str, Rule], style: Style
 ) -> tuple[dict[str, Offer], dict[str, tuple[str, ...]]]:
     found = {name: offer for offer, name in listed.items()}
-    also: dict[str, dict[Offer, None]] = {}
+    also: dict[str, Offer] = {}
+    doubtful: dict[str, dict[Offer, None]] = {}
+    fronts = {server: _fronts(server, rule) for server, rule in rules.items()}
     for offer, name in wanted.items():
-        rule = rules[offer.server]
-        long = long_name(offer, rule)
-        own = long_name(offer, msgspec.structs.replace(rule, prefix_text=None))
-        for alias in {name: None, long: None, own: None, style.shown(long): None}:
-            if alias not in found or found[alias] is offer:
-                also.setdefault(alias, {})[offer] = None
-    ambiguous: dict[str, tuple[str, ...]] = {}
-    for alias, offers in also.items():
-        if len(offers) == 1:
-            found[alias] = next(iter(offers))
-        else:
-            ambiguous[alias] = tuple(listed[offer] for offer in offers if offer in listed)
+        base = rules[offer.server].renamed.get(offer.name, offer.name)
+        aliases = [front + base for front in fronts[offer.server]]
+        for alias in (name, *aliases, style.shown(aliases[0])):
+            if alias in found:
+                continue
+            other = also.setdefault(alias, offer)
+            if other is not offer:
+                doubtful.setdefault(alias, {other: None})[offer] = None
+    found |= {alias: offer for alias, offer in also.items() if alias not in doubtful}
+    ambiguous = {
+        alias: tuple(listed[offer] for offer in offers if offer in listed) for alias, offers in doubtful.items()
+    }
     return found, ambiguous
+
+
+def _fronts(server: str, rule: Rule) -> list[str]:
+    """What may stand in front of the names of a server."""
+    prefixes = dict.fromkeys((prefix_of(server, rule), prefix_of(server, Rule())))
+    return [prefix + SEPARATOR for prefix in prefixes]
 
 
 def _collisions(groups: Mapping[str, Iterable[Offer]], given: Mapping[Offer, str]) -> tuple[Collision, ...]:

@@ -14,7 +14,7 @@ from msgspec import Raw
 from hubbub import bounds
 from hubbub.errors import ToolError
 from hubbub.hub.catalog import Item
-from hubbub.hub.config import CALL, OWN, SEARCH, STATUS
+from hubbub.hub.config import CALL, OWN, SEARCH, STATUS, STATUS_URI
 from hubbub.hub.entries import entry_for
 from hubbub.hub.snapshot import Entry
 from hubbub.hub.status import HubStatus, status_of
@@ -86,7 +86,7 @@ def add_own(front: Front) -> None:
         """Call a tool that hub.search has found, with its own name and arguments."""
         raise ToolError("hub.call is passed on by the hub itself")
 
-    @front.resource("hub://status", name="status", mime_type="application/json")
+    @front.resource(STATUS_URI, name="status", mime_type="application/json")
     async def read_status() -> HubStatus:
         """Which servers are behind this hub, and how each is doing."""
         return status_of(front)

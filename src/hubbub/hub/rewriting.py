@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from hubbub.protocol.model import Call, RawReply, Reply
-from hubbub.protocol.params import CallToolParams
+from hubbub.protocol.model import NO_META, Call, RawReply, Reply
+from hubbub.protocol.params import CallToolParams, ReadResourceParams
 from hubbub.protocol.shape import bare_result
 from hubbub.protocol.wire import ReadReply
 
@@ -29,6 +29,12 @@ def renamed(call: Call, name: str) -> Call:
 def readdressed(call: Call, uri: str) -> Call:
     """The same read of a resource that has another URI there."""
     return _with(call, replace(call.params, uri=uri), uri=uri)
+
+
+def reading(call: Call, uri: str) -> Call:
+    """The read of a resource, in the name of who asks something else about it."""
+    raw = Raw(_encode({"uri": uri}))
+    return replace(call, method="resources/read", raw=raw, params=ReadResourceParams(uri=uri), meta=NO_META)
 
 
 def referring(call: Call, **members: str) -> Call:

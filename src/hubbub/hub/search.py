@@ -24,6 +24,33 @@ _SATURATION: Final = 1.2
 _LENGTH_MATTERS: Final = 0.75
 _SHORTEST_STEM: Final = 3
 _ENDINGS: Final = ("ies", "ing", "ed", "es", "s")
+_SMALL: Final = frozenset(
+    [
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "by",
+        "for",
+        "from",
+        "in",
+        "is",
+        "it",
+        "its",
+        "of",
+        "on",
+        "or",
+        "that",
+        "the",
+        "this",
+        "to",
+        "with",
+    ]
+)
+"""Words that fit everything."""
 _decode_text = msgspec.json.Decoder(str).decode
 
 
@@ -64,7 +91,7 @@ class Index:
 
 def words(text: str) -> list[str]:
     """The words of a name or a sentence, without endings: `createIssues` is `creat`, `issu`."""
-    return [_stem(word.lower()) for word in _WORD.findall(text)]
+    return [_stem(word) for word in map(str.lower, _WORD.findall(text)) if word not in _SMALL]
 
 
 def _stem(word: str) -> str:

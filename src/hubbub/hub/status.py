@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hubbub.hub.reload import ReloadState
+
 if TYPE_CHECKING:
     from hubbub.hub.front import Front
 
@@ -24,6 +26,8 @@ class HubStatus(msgspec.Struct, rename="camel", kw_only=True):
     collisions: list[dict[str, Any]]
     problems: list[str]
     """What a person should look at."""
+    reload: ReloadState | None
+    """How the hub follows its files; None if it was made of none."""
 
 
 def status_of(front: Front) -> HubStatus:
@@ -32,6 +36,8 @@ def status_of(front: Front) -> HubStatus:
     visible = {id: upstream for id, upstream in hub.upstreams.items() if shown.has(id)}
     servers = []
     problems = list(hub.problems)
+    if hub.reloading is not None and hub.reloading.problem is not None:
+        problems.append(f"the files as they are now are not in effect: {hub.reloading.problem}")
     for id, upstream in visible.items():
         state, snapshot = upstream.state, upstream.snapshot
         servers.append(
@@ -60,4 +66,5 @@ def status_of(front: Front) -> HubStatus:
         servers=servers,
         collisions=collisions,
         problems=problems,
+        reload=hub.reloading,
     )

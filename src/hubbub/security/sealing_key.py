@@ -14,6 +14,7 @@ from pathlib import Path
 
 from hubbub.errors import SettingsError
 from hubbub.security.sealed import KEY_BYTES
+from hubbub.settings.folders import data_folder
 
 logger = logging.getLogger("hubbub.security")
 
@@ -40,19 +41,13 @@ def read_key(path: Path) -> bytes:
 def kept_key(path: Path | None = None) -> bytes:
     """The key of the data folder, made when there is none; a passing one where nothing can be kept."""
     try:
-        path = _usual_path() if path is None else path
+        path = data_folder() / "sealing.key" if path is None else path
         if not path.exists():
             _create(path)
         return read_key(path)
     except (OSError, SettingsError) as error:
         logger.warning("sealing_key_not_kept", extra={"reason": type(error).__name__, "path": str(path)})
         return secrets.token_bytes(KEY_BYTES)
-
-
-def _usual_path() -> Path:
-    from platformdirs import user_data_path
-
-    return user_data_path("hubbub", appauthor=False) / "sealing.key"
 
 
 def _create(path: Path) -> None:

@@ -4,13 +4,15 @@ Each field says here, and only here, what it means. What belongs to one server i
 `hubbub.settings.servers`.
 """
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from hubbub import bounds
 from hubbub.settings.fields import setting
 
+LIMITS_OF_SERVERS: Final = ("list_s", "breaker_failures")
+"""Settings of the hub that each connection to a server is made with."""
 Search: TypeAlias = Literal["auto", "on", "only", "off"]
 
 
@@ -42,6 +44,11 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
         bounds.RESULT_TOTAL_BYTES
     )
     reload: Annotated[bool, setting("Whether changes of the files are taken over while the hub runs.")] = True
+
+    @property
+    def limits_of_servers(self) -> tuple[Any, ...]:
+        """What each connection to a server is made with."""
+        return tuple(getattr(self, name) for name in LIMITS_OF_SERVERS)
 
 
 class ViewSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -50,7 +50,13 @@ def read_settings(kind: type[S], sources: Sources, section: Sequence[str] = ()) 
         name, _, problem = str(error).partition(" ")
         if name in origins:
             raise SettingsError(f"{origins[name]} {problem}") from None
-        raise SettingsError(f"settings {'.'.join(section) or 'of serve'}: {error}") from error
+        raise SettingsError(f"{_place(sources, section)}: {error}") from error
+
+
+def _place(sources: Sources, section: tuple[str, ...]) -> str:
+    if section and sources.file is not None and sources.file.table(section):
+        return sources.file.place(section)
+    return f"settings {'.'.join(section) or 'of serve'}"
 
 
 def known_variables(kind: type[msgspec.Struct], section: Sequence[str] = ()) -> set[str]:

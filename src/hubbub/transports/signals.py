@@ -1,8 +1,9 @@
-"""SIGINT and SIGTERM as a wish to stop, heard by the event loop."""
+"""SIGINT and SIGTERM as a wish to stop, SIGHUP as a wish to look again, heard by the event loop."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,3 +34,34 @@ def stop_signals(stop: Callable[[], object]) -> Iterator[None]:
             if came:
                 # Closing the loop would bring back the default, and a second signal would be a violent end.
                 signal.signal(number, signal.SIG_IGN)
+
+
+@contextmanager
+def hang_up_signal(ask: Callable[[], object]) -> Iterator[None]:
+    """Call `ask` at each SIGHUP meanwhile; but one that comes because our terminal is gone still ends the process."""
+    loop = asyncio.get_running_loop()
+    had_terminal = _has_terminal()
+
+    def note() -> None:
+        if had_terminal and not _has_terminal():
+            os.kill(os.getpid(), signal.SIGTERM)
+        else:
+            ask()
+
+    try:
+        loop.add_signal_handler(signal.SIGHUP, note)
+    except (AttributeError, NotImplementedError, RuntimeError, ValueError):  # Windows, or not the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True

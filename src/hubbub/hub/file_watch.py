@@ -1,0 +1,82 @@
+"""Tells when one of a few files has other contents than before, whichever way it got them.
+
+Editors write in place, or write beside and rename; mounted configuration swaps a link in
+the same folder. So the folders are watched, and after any event there the files
+themselves are looked at. The only module that imports watchfiles. Where the system
+watches no more folders, the files are looked at every few seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from hubbub import bounds
+
+logger = logging.getLogger("hubbub.hub")
+Contents = tuple[bytes | None, ...]
+
+
+class FileWatch:
+    """Some files, and what was in them when somebody last looked. The first look always finds something new:
+    nobody knows what happened before it."""
+
+    def __init__(self, files: Iterable[Path]) -> None:
+        self.files = tuple(files)
+        self._seen: Contents | None = None
+
+    def look(self) -> bool:
+        """Whether the files have changed since the last look; one that can no longer be read has."""
+        now = tuple(map(_digest, self.files))
+        is_changed = now != self._seen
+        self._seen = now
+        return is_changed
+
+    async def changes(self) -> AsyncIterator[None]:
+        """Each time something has changed, once it has settled; for as long as anybody listens."""
+        if not self.files:
+            return
+        async for _ in self._moments():
+            if await asyncio.to_thread(self.look):
+                yield
+
+    async def _moments(self) -> AsyncIterator[None]:
+        """When to look: after whatever happened in a folder, and now and then in case we were not told."""
+        try:
+            awatch = await asyncio.to_thread(_load)
+            async for _ in awatch(
+                *self._folders(),
+                recursive=False,
+                watch_filter=None,
+                step=int(bounds.WATCH_SETTLE_S * 1000),
+                rust_timeout=int(bounds.WATCH_POLL_S * 1000),
+                yield_on_timeout=True,
+            ):
+                yield
+        except OSError as error:  # No more watches on this system, or the folder itself is gone.
+            logger.warning("files_not_watched", extra={"reason": error.strerror or str(error)})
+        while True:
+            await asyncio.sleep(bounds.WATCH_POLL_S)
+            yield
+
+    def _folders(self) -> list[Path]:
+        """Those of the files, and those that links lead to."""
+        return sorted({path.parent for file in self.files for path in (file.absolute(), file.resolve())})
+
+
+def _load() -> Callable[..., AsyncIterator[Any]]:
+    """In a thread, because it takes as long as some servers take to start."""
+    from watchfiles import awatch
+
+    return awatch
+
+
+def _digest(file: Path) -> bytes | None:
+    try:
+        return hashlib.sha256(file.read_bytes()).digest()
+    except OSError:
+        return None

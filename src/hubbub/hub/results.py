@@ -1,0 +1,110 @@
+"""Where the links of results that were too large lead: a resource, and a tool for models that read none.
+
+    hub://results/{id}?offset=N          the bytes from there on, a page at a time
+    hub.read_result(id, offset, limit)   the same
+
+Each tells where the next page begins. Results are read by whoever called the tool; to
+everybody else they never were. `hubbub.hub.large` keeps them.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+import msgspec
+
+from hubbub import bounds
+from hubbub.errors import InvalidParams, ResourceExpired, ResourceNotFound, ToolError
+from hubbub.hub.config import READ_RESULT
+from hubbub.protocol.content import ResourceContents, Text
+from hubbub.protocol.model import Caller
+from hubbub.protocol.wire import ToolAnnotations, ToolReply
+from hubbub.server.context import Context
+from hubbub.server.server import Server
+from hubbub.store.spill import Kept, Owner, Part, Spill
+
+RESULTS: Final = "hub://results/"
+
+
+def owner_of(caller: Caller) -> Owner:
+    """To whom the results of a caller belong."""
+    return Owner(caller.principal.name, caller.scope)
+
+
+def address_of(kept: Kept, offset: int = 0) -> str:
+    """The link to a result."""
+    return f"{RESULTS}{kept.id}?offset={offset}" if offset else f"{RESULTS}{kept.id}"
+
+
+def how_to_read(kept: Kept, offset: int) -> str:
+    """For a model that wants the rest."""
+    return (
+        f"until {moment(kept.expires_at)} with the tool {READ_RESULT} (id {kept.id}, offset {offset}), "
+        f"or as the resource {address_of(kept, offset)}"
+    )
+
+
+def moment(seconds: float) -> str:
+    """A time in the form that the protocol uses."""
+    return datetime.fromtimestamp(int(seconds), UTC).isoformat().replace("+00:00", "Z")
+
+
+def offer_results(server: Server, spill: Spill) -> None:
+    """Let a server give out the pages of what is kept."""
+
+    async def result(id: str, context: Context, offset: str = "0") -> ResourceContents:
+        """A result that was too large to send; `_meta.next` is where it goes on."""
+        uri = RESULTS + id
+        if not offset.isascii() or not offset.isdigit():
+            raise InvalidParams(f"offset is a number of bytes, not {offset[:20]!r}")
+        found = _page(spill, context.caller, id, int(offset), bounds.RESULT_PAGE_BYTES)
+        if isinstance(found, Kept):
+            raise ResourceExpired(uri)
+        if found is None:
+            raise ResourceNotFound(uri)
+        kept, part = found
+        meta = {"offset": part.offset, "size": kept.size, "expiresAt": moment(kept.expires_at)}
+        if part.next_offset is not None:
+            meta["next"] = address_of(kept, part.next_offset)
+        return ResourceContents(
+            address_of(kept, int(offset)), kept.media_type, text=part.data.decode(errors="replace"), meta=meta
+        )
+
+    async def read_result(
+        id: Annotated[str, msgspec.Meta(description="The id of the result, or the link to it.")],
+        context: Context,
+        offset: Annotated[int, msgspec.Meta(description="The byte to begin with.", ge=0)] = 0,
+        limit: Annotated[
+            int, msgspec.Meta(description="The most bytes to read.", ge=4, le=bounds.RESULT_PAGE_BYTES)
+        ] = bounds.RESULT_PAGE_BYTES,
+    ) -> ToolReply:
+        """Read a page of a result that was too large to send. The last line says where the next page begins."""
+        identifier = id.removeprefix(RESULTS).partition("?")[0]
+        found = _page(spill, context.caller, identifier, offset, limit)
+        if isinstance(found, Kept):
+            raise ToolError("This result is no longer kept; call the tool that gave it again")
+        if found is None:
+            raise ToolError(f"There is no result {identifier[:64]!r} of yours; ids are in the answers of other tools")
+        kept, part = found
+        end = part.offset + len(part.data)
+        rest = "This is the end." if part.next_offset is None else f"Go on with offset {part.next_offset}."
+        note = f"[Bytes {part.offset} to {end} of {kept.size}. {rest}]"
+        return ToolReply(content=[Text(part.data.decode(errors="replace")), Text(note)])
+
+    server.resource(f"{RESULTS}{{id}}{{?offset}}", name="results", title="Large results")(result)
+    server.tool(
+        name=READ_RESULT,
+        title="Read a large result",
+        annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
+    )(read_result)
+
+
+def _page(spill: Spill, caller: Caller, identifier: str, offset: int, limit: int) -> tuple[Kept, Part] | Kept | None:
+    """A page with what it is of; only the latter if it is no longer kept."""
+    owner = owner_of(caller)
+    kept = spill.find(owner, identifier)
+    if kept is None:
+        return None
+    part = spill.read(owner, identifier, min(offset, kept.size), limit)
+    return kept if part is None else (kept, part)

@@ -1,0 +1,1 @@
+"""What is kept beyond memory: `spill` for results that are too large to send. Packs may use it too."""

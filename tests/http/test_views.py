@@ -1,0 +1,119 @@
+"""Views over HTTP: each at an address of its own, behind the same gate, limits and figures."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.http.eras import BOTH, handshake, modern
+from tests.http.in_process import running
+from tests.http.wire import Answer, Site, request
+from tests.hub.assembled import hub_of, library, toolbox
+
+from hubbub.hub.front import Front
+from hubbub.security.keys import append_record, generate_key
+from hubbub.settings.hub import ViewSettings
+
+VIEWS = {"reader": ViewSettings(read_only=True), "boxes": ViewSettings(servers=("box",))}
+
+
+def two_views() -> Front:
+    return hub_of(library("lib"), toolbox("box", "open", "close"), views=VIEWS).main
+
+
+async def post(site: Site, path: str, body: Any, headers: dict[str, str] | None = None) -> Answer:
+    return await site.post(body, headers, path=path)
+
+
+def names(answer: Answer) -> list[str]:
+    assert answer.status == 200, answer
+    tools = answer.json["result"]["tools"]
+    return [tool["name"] for tool in tools if not tool["name"].startswith("hub.")]
+
+
+ALL = ["find_book", "lend_book", "open", "close"]
+AT = {"/mcp": ALL, "/mcp/reader": ["find_book"], "/mcp/boxes": ["open", "close"]}
+
+
+@pytest.mark.parametrize(("path", "shown"), AT.items())
+async def test_each_address_lists_what_its_view_shows_to_every_era(path: str, shown: list[str]) -> None:
+    async with running(two_views()) as there:
+        assert names(await post(there.site, path, request("tools/list"))) == shown
+        body, headers = modern("tools/list")
+        assert names(await post(there.site, path, body, headers)) == shown
+        opened = await post(there.site, path, handshake(), {"Accept": BOTH})
+        session = {"Mcp-Session-Id": str(opened.header("mcp-session-id")), "MCP-Protocol-Version": "2025-11-25"}
+        assert names(await post(there.site, path, request("tools/list"), session | {"Accept": BOTH})) == shown
+        for other in set(AT) - {path}:
+            lost = await post(there.site, other, request("tools/list"), session | {"Accept": BOTH})
+            assert lost.status == 404, "a session belongs to the address where it was opened"
+
+
+@pytest.mark.parametrize("path", ["/mcp/none", "/mcp/reader/", "/mcp/", "/mcp/Reader"])
+async def test_an_unknown_view_is_not_found_and_the_known_ones_are_named(path: str) -> None:
+    async with running(two_views()) as there:
+        answer = await post(there.site, path, request("tools/list"))
+        assert answer.status == 404
+        assert "reader, boxes" in answer.json["error"]["message"]
+
+
+async def test_the_health_of_the_hub_is_where_it_always_is() -> None:
+    async with running(two_views()) as there:
+        assert (await there.site.get("/mcp/health")).json == {"status": "ready", "problems": []}
+        assert (await there.site.ask("PUT", "/mcp/reader", {})).header("allow") == "POST, GET, DELETE"
+
+
+async def test_a_server_without_views_has_none() -> None:
+    async with running() as there:
+        answer = await post(there.site, "/mcp/reader", request("tools/list"))
+        assert (answer.status, "/mcp/health" in answer.json["error"]["message"]) == (404, True)
+
+
+async def test_a_view_is_behind_the_same_gate(tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    key, record = generate_key("ada")
+    append_record(path, record)
+    async with running(two_views(), key_file=str(path)) as there:
+        for view in ("/mcp/reader", "/mcp/none"):
+            assert (await post(there.site, view, request("ping"))).status == 401
+        admitted = {"Authorization": f"Bearer {key}"}
+        assert (await post(there.site, "/mcp/reader", request("ping"), admitted)).status == 200
+        evil = {"Origin": "https://evil.example"} | admitted
+        assert (await post(there.site, "/mcp/reader", request("ping"), evil)).status == 403
+
+
+async def test_messages_to_views_count_as_messages_to_the_hub() -> None:
+    async with running(two_views(), limits=("mcp=3/minute",)) as there:
+        statuses = [
+            (await post(there.site, path, request("ping"))).status
+            for path in ("/mcp", "/mcp/reader", "/mcp/none", "/mcp/boxes", "/mcp")
+        ]
+        assert statuses == [200, 200, 404, 429, 429]
+
+
+async def test_figures_name_the_route_and_not_the_view() -> None:
+    async with running(two_views()) as there:
+        await post(there.site, "/mcp/reader", request("ping"))
+        await post(there.site, "/mcp/boxes", handshake(), {"Accept": BOTH})
+        figures = (await there.site.get("/metrics")).body.decode()
+        assert 'route="/mcp/{view}",status="200"} 2.0' in figures
+        assert "reader" not in figures
+        assert "hubbub_sessions 1.0" in figures
+        assert 'method="ping"' in figures
+
+
+async def test_a_change_is_told_at_the_addresses_that_show_it() -> None:
+    server = toolbox("box", "open")
+    hub = hub_of(library("lib"), server, views=VIEWS)
+    async with running(hub.main) as there:
+        headers = {"Accept": "text/event-stream"}
+        async with (
+            there.site.stream("GET", "/mcp/boxes", headers) as boxes,
+            there.site.stream("GET", "/mcp", headers) as everything,
+        ):
+            await post(there.site, "/mcp", request("tools/list"))
+            server.tools.unregister("open")
+            for stream in (boxes, everything):
+                async with asyncio.timeout(10):
+                    event = await stream.message()
+                assert event["method"] == "notifications/tools/list_changed"

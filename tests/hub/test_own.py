@@ -1,0 +1,148 @@
+"""The hub's own tools: search, call, status."""
+
+import asyncio
+
+import pytest
+from tests.hub.assembled import hub_of, library, toolbox, visiting
+from tests.server.conversation import LEGACY, MODERN, PLAIN
+
+from hubbub import Context, Server, bounds
+from hubbub.hub.search import words
+
+
+def large(count: int = bounds.HUB_SEARCH_TOOLS + 1) -> Server:
+    return toolbox("large", *(f"tool_{number}" for number in range(count)))
+
+
+async def listed(client: object) -> list[str]:
+    found = (await client.result("tools/list"))["tools"]  # type: ignore[attr-defined]
+    return [entry["name"] for entry in found if entry["name"].startswith("hub.")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "count", "own"),
+    [
+        ({}, 1, ["hub.status"]),
+        ({}, bounds.HUB_SEARCH_TOOLS + 1, ["hub.status", "hub.search", "hub.call"]),
+        ({"search": "on"}, 1, ["hub.status", "hub.search", "hub.call"]),
+        ({"search": "off"}, bounds.HUB_SEARCH_TOOLS + 1, ["hub.status"]),
+    ],
+)
+async def test_searching_is_offered_where_there_is_much_to_search(
+    settings: dict[str, str], count: int, own: list[str]
+) -> None:
+    async with visiting(hub_of(large(count), **settings)) as client:
+        assert await listed(client) == own
+        answer = await client.ask("tools/call", {"name": "hub.search", "arguments": {"query": "x"}})
+        assert ("error" in answer) == (settings.get("search") == "off")
+
+
+@pytest.mark.parametrize("dialect", [PLAIN, LEGACY[-1], MODERN])
+async def test_a_search_gives_what_a_call_needs(dialect: str) -> None:
+    async with visiting(hub_of(library(), large(), search="on"), dialect) as client:
+        if dialect == PLAIN:
+            found = await client.result("hub.search", {"query": "look up a book", "limit": 1})
+        else:
+            found = (await client.call("hub.search", {"query": "look up a book", "limit": 1}))["structuredContent"]
+        (tool,) = found["tools"]
+        assert (tool["name"], tool["server"]) == ("find_book", "library")
+        assert tool["description"] == "Look a book up."
+        assert tool["inputSchema"]["required"] == ["title"]
+        assert found["total"] == bounds.HUB_SEARCH_TOOLS + 3
+        called = await client.call("hub.call", {"name": tool["name"], "arguments": {"title": "Emma"}})
+        assert "Emma" in called["content"][0]["text"]
+
+
+async def test_a_search_looks_at_argument_names_and_word_forms() -> None:
+    async with visiting(hub_of(library(), large(), search="on")) as client:
+        for query, name in (("readers", "lend_book"), ("lending", "lend_book"), ("findBook", "find_book")):
+            found = (await client.call("hub.search", {"query": query}))["structuredContent"]["tools"]
+            assert found[0]["name"] == name
+
+
+async def test_a_search_that_fits_nothing_finds_nothing() -> None:
+    async with visiting(hub_of(library(), search="on")) as client:
+        assert (await client.call("hub.search", {"query": "zebra"}))["structuredContent"]["tools"] == []
+        refused = await client.call("hub.search", {"query": "x", "limit": bounds.HUB_FOUND_TOOLS + 1})
+        assert refused["isError"] is True
+
+
+async def test_a_search_sees_what_has_changed() -> None:
+    server = toolbox("a", "one")
+    async with visiting(hub_of(server, search="on")) as client:
+        assert (await client.call("hub.search", {"query": "giraffe"}))["structuredContent"]["tools"] == []
+        server.tool(toolbox("x", "giraffe").tools.all()[0].function, name="giraffe")
+        async with asyncio.timeout(10):
+            while not client.notes("notifications/tools/list_changed"):
+                client._take(await client.next())
+        found = (await client.call("hub.search", {"query": "giraffe"}))["structuredContent"]["tools"]
+        assert [tool["name"] for tool in found] == ["giraffe"]
+
+
+async def test_a_call_through_the_hub_is_the_call_itself() -> None:
+    server = Server("asker")
+
+    @server.tool
+    async def greet(context: Context) -> str:
+        await context.progress(1, 1)
+        answer = await context.elicit_schema("Who?", {"type": "object", "properties": {"name": {"type": "string"}}})
+        return f"Hello {answer.content['name']}"
+
+    async with visiting(hub_of(server)) as client:
+        client.reply_with = lambda message: {"result": {"action": "accept", "content": {"name": "Ada"}}}
+        called = await client.call("hub.call", {"name": "greet"}, meta={"progressToken": 1})
+        assert called["content"][0]["text"] == "Hello Ada"
+        assert len(client.notes("notifications/progress")) == 1
+
+
+async def test_a_question_of_a_called_tool_can_be_answered_in_the_modern_way() -> None:
+    server = Server("asker")
+
+    @server.tool
+    async def greet(context: Context) -> str:
+        answer = await context.elicit_schema("Who?", {"type": "object", "properties": {"name": {"type": "string"}}})
+        return f"Hello {answer.content['name']}"
+
+    async with visiting(hub_of(server), MODERN) as client:
+        arguments = {"name": "greet", "arguments": {}}
+        asked = await client.call("hub.call", arguments)
+        assert asked["resultType"] == "input_required"
+        (key,) = asked["inputRequests"]
+        answers = {key: {"action": "accept", "content": {"name": "Ada"}}}
+        more = {"inputResponses": answers, "requestState": asked["requestState"]}
+        assert (await client.call("hub.call", arguments, more=more))["content"][0]["text"] == "Hello Ada"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words_of_it"),
+    [
+        ({"name": "hub.call", "arguments": {}}, "does not call itself"),
+        ({"name": "none"}, "Tool not found"),
+        ({"arguments": {}}, "name"),
+        ({"name": 3}, "name"),
+    ],
+)
+async def test_a_wrong_call_says_what_is_wrong(arguments: dict[str, object], words_of_it: str) -> None:
+    async with visiting(hub_of(toolbox("a", "one"))) as client:
+        called = await client.call("hub.call", arguments)
+        assert called["isError"] is True
+        assert words_of_it in called["content"][0]["text"]
+
+
+async def test_the_status_tells_of_servers_and_of_names_that_several_have() -> None:
+    async with visiting(hub_of(toolbox("a", "find"), toolbox("b", "find", "more"))) as client:
+        await client.settle()
+        status = (await client.call("hub.status"))["structuredContent"]
+        assert [(server["id"], server["phase"], server["tools"]) for server in status["servers"]] == [
+            ("a", "ready", 1),
+            ("b", "ready", 2),
+        ]
+        assert status["collisions"] == [{"name": "find", "servers": ["a", "b"], "listed": ["a__find", "b__find"]}]
+        (read,) = (await client.result("resources/read", {"uri": "hub://status"}))["contents"]
+        assert '"collisions"' in read["text"]
+
+
+def test_words_of_names_are_found_however_they_are_joined() -> None:
+    assert words("createIssues") == words("create_issue") == words("Create issue")
+    assert words("HTTPServer2") == ["http", "server", "2"]
+    assert words("größe über") == ["größ", "über"]

@@ -1,0 +1,225 @@
+"""What differs between two configurations of a hub: all of it, nothing else, and no secrets."""
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubbub.client.config import ServerConfig
+from hubbub.hub.config import HubConfig, UpstreamConfig
+from hubbub.hub.described import Description, describe
+from hubbub.hub.plan import Field, Plan, Step, compare, diff
+from hubbub.server.server import Server
+from hubbub.settings.hub import HubSettings, ViewSettings
+from hubbub.settings.secret import Secret
+from hubbub.settings.serve import ServeSettings
+from hubbub.settings.servers import ToolSettings
+
+KEY = b"0123456789abcdef"
+words = st.sampled_from(["a", "b", "c", "d e", "é", ""])
+texts = st.sampled_from(["one", "two", "three", "x" * 300])
+small = st.integers(1, 3)
+
+
+@st.composite
+def upstreams(draw: st.DrawFn, identifier: str) -> UpstreamConfig:
+    way = draw(st.sampled_from(["command", "url", "pack", "target"]))
+    fields: dict[str, object] = {"id": identifier}
+    if way == "command":
+        fields["remote"] = ServerConfig(
+            id=identifier,
+            command=draw(texts),
+            args=draw(st.lists(texts, max_size=2)),
+            env=draw(st.dictionaries(st.sampled_from(["K", "L"]), texts, max_size=2)),
+            timeout_s=draw(small),
+        )
+    elif way == "url":
+        fields["remote"] = ServerConfig(
+            id=identifier,
+            transport="http",
+            url=f"http://localhost/{draw(st.sampled_from(['a', 'b']))}",
+            headers=draw(st.dictionaries(st.sampled_from(["K", "L"]), texts, max_size=2)),
+        )
+    else:
+        fields[way] = draw(texts)
+    return UpstreamConfig(
+        **fields,
+        max_calls=draw(small),
+        prefix=draw(st.sampled_from(["collision", "always"])),
+        include=tuple(draw(st.lists(texts, max_size=2))),
+        tools=draw(st.dictionaries(texts, st.builds(ToolSettings, hidden=st.booleans()), max_size=1)),
+        origin=draw(texts),
+    )
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> HubConfig:
+    names = draw(st.lists(st.sampled_from(["files", "git", "mail"]), unique=True))
+    return HubConfig(
+        upstreams=tuple(draw(upstreams(name)) for name in names),
+        hub=draw(st.builds(HubSettings, name_limit=st.integers(20, 22), reload=st.booleans())),
+        views=draw(
+            st.dictionaries(
+                st.sampled_from(["reader", "writer"]),
+                st.builds(
+                    ViewSettings, read_only=st.booleans(), descriptions=st.dictionaries(texts, texts, max_size=1)
+                ),
+            )
+        ),
+    )
+
+
+def parts_of(upstream: UpstreamConfig) -> dict[str, object]:
+    """An upstream taken apart in another way than the code does it: every value by its key."""
+    remote = upstream.remote
+    found: dict[str, object] = {
+        "max_calls": upstream.max_calls,
+        "prefix": upstream.prefix,
+        "include": upstream.include,
+        "pack": upstream.pack,
+        "target": upstream.target,
+    }
+    for tool, settings in upstream.tools.items():
+        found[f"tools.{tool}.hidden"] = settings.hidden
+    if remote is not None:
+        found |= {key: getattr(remote, key) for key in ("command", "url", "transport", "timeout_s")}
+        found["args"] = remote.args
+        found |= {f"env.{key}": value for key, value in remote.env.items()}
+        found |= {f"headers.{key}": value for key, value in remote.headers.items()}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def differing(before: UpstreamConfig, after: UpstreamConfig) -> set[str]:
+    then, now = parts_of(before), parts_of(after)
+    return {key for key in then.keys() | now.keys() if then.get(key) != now.get(key)}
+
+
+@given(config=configs())
+def test_a_configuration_does_not_differ_from_itself(config: HubConfig) -> None:
+    assert not diff(config, config)
+    moved = msgspec.structs.replace(
+        config,
+        upstreams=tuple(msgspec.structs.replace(one, origin="elsewhere line 9") for one in config.upstreams),
+    )
+    assert not diff(config, moved)
+
+
+@given(before=configs(), after=configs())
+def test_a_plan_names_exactly_what_changed(before: HubConfig, after: HubConfig) -> None:
+    plan = diff(before, after)
+    then, now = ({one.id: one for one in config.upstreams} for config in (before, after))
+    named = {(step.action, step.name): step for step in plan.steps if step.part == "server"}
+    assert {name for action, name in named if action == "add"} == now.keys() - then.keys()
+    assert {name for action, name in named if action == "remove"} == then.keys() - now.keys()
+    for name in then.keys() & now.keys():
+        expected = differing(then[name], now[name])
+        step = named.pop(("change", name), None)
+        found = set() if step is None else {field.key for field in step.fields}
+        # Two kinds of remote servers also differ in what only one of them has.
+        assert found >= expected
+        if (then[name].remote is None) == (now[name].remote is None):
+            assert found == expected
+    assert not [key for key in named if key[0] == "change"]
+    views = {step.name for step in plan.steps if step.part == "view"}
+    assert views == {
+        name for name in before.views.keys() | after.views.keys() if before.views.get(name) != after.views.get(name)
+    }
+    common = then.keys() & now.keys()
+    is_reordered = [name for name in then if name in common] != [name for name in now if name in common]
+    assert any(step.part == "hub" for step in plan.steps) == (before.hub != after.hub or is_reordered)
+
+
+@given(before=configs(), after=configs())
+def test_a_plan_turned_round_takes_back_what_it_adds(before: HubConfig, after: HubConfig) -> None:
+    there, back = diff(before, after), diff(after, before)
+    opposite = {"add": "remove", "remove": "add", "change": "change"}
+    assert {(step.part, step.name, step.action) for step in there.steps} == {
+        (step.part, step.name, opposite[step.action]) for step in back.steps
+    }
+
+
+@given(config=configs(), other=configs())
+def test_a_description_survives_being_written_down(config: HubConfig, other: HubConfig) -> None:
+    written = msgspec.json.encode(describe(config, KEY))
+    read = msgspec.json.decode(written, type=Description)
+    assert compare(read, describe(other, KEY)) == compare(describe(config, KEY), describe(other, KEY))
+
+
+def hub_with(**fields: object) -> HubConfig:
+    remote = ServerConfig(**{"id": "files", "command": "serve", **fields})
+    return HubConfig(upstreams=(UpstreamConfig(id="files", remote=remote),))
+
+
+def test_a_secret_is_only_told_to_differ() -> None:
+    before, after = hub_with(env={"TOKEN": "hunter2-old"}), hub_with(env={"TOKEN": "hunter2-new", "MORE": "hunter2"})
+    plan = diff(before, after)
+    assert plan.steps[0].fields == (Field("env.TOKEN", is_secret=True), Field("env.MORE", is_secret=True))
+    for told in (plan, describe(before, KEY), describe(after, KEY)):
+        assert b"hunter2" not in msgspec.json.encode(told)
+
+
+def test_a_secret_that_hides_in_an_address_or_an_argument_is_masked() -> None:
+    after = hub_with(command=None, transport="http", url="https://example.com/mcp?key=hunter2")
+    assert b"hunter2" not in msgspec.json.encode(diff(hub_with(), after))
+    after = hub_with(args=["--api-key=hunter2", "--password", "hunter2", "--verbose"])
+    told = msgspec.json.encode(diff(hub_with(), after))
+    assert b"hunter2" not in told
+    assert b"--verbose" in told
+
+
+def test_an_address_that_differs_only_in_what_is_hidden_still_differs() -> None:
+    one = hub_with(command=None, transport="http", url="https://example.com/mcp?key=hunter1")
+    two = hub_with(command=None, transport="http", url="https://example.com/mcp?key=hunter2")
+    (step,) = diff(one, two).steps
+    assert [field.key for field in step.fields] == ["url"]
+
+
+def test_digests_say_nothing_without_their_key() -> None:
+    config = hub_with(env={"TOKEN": "hunter2"})
+    one, other = describe(config, b"a" * 16), describe(config, b"b" * 16)
+    assert one.servers["files"]["env.TOKEN"] != other.servers["files"]["env.TOKEN"]
+
+
+def test_how_a_server_is_shown_changes_without_reaching_it_anew() -> None:
+    before = hub_with()
+    shown = msgspec.structs.replace(before.upstreams[0], prefix="always", tools={"a": ToolSettings(hidden=True)})
+    (step,) = diff(before, HubConfig(upstreams=(shown,))).steps
+    assert (step.action, step.reconnects) == ("change", False)
+    reached = msgspec.structs.replace(before.upstreams[0], prefix="always", max_calls=1)
+    (step,) = diff(before, HubConfig(upstreams=(reached,))).steps
+    assert step.reconnects
+
+
+def test_another_server_in_this_process_is_another_one_even_under_the_same_name() -> None:
+    one, other = Server("same"), Server("same")
+    before, after = (HubConfig(upstreams=(UpstreamConfig(id="x", server=server),)) for server in (one, other))
+    assert diff(before, after)
+    assert not diff(before, before)
+
+
+def test_what_only_a_new_process_can_do_is_named_apart() -> None:
+    config = HubConfig()
+    settings = ServeSettings(port=3000), ServeSettings(port=4000, packs=("demo",), mcp_json="a.json")
+    plan = diff(config, config, settings)
+    assert plan == Plan(restart=(Field("port", "3000", "4000"),))
+    assert not diff(config, config, (settings[0], settings[0]))
+
+
+def test_the_secrets_of_a_pack_stay_secret() -> None:
+    class Own(msgspec.Struct, frozen=True):
+        password: Secret
+        size: int = 1
+
+    def config(own: Own) -> HubConfig:
+        return HubConfig(upstreams=(UpstreamConfig(id="p", pack="p", pack_settings=own),))
+
+    plan = diff(config(Own(Secret("hunter1"))), config(Own(Secret("hunter2"), 2)))
+    assert plan.steps == (
+        Step(
+            action="change",
+            part="server",
+            name="p",
+            fields=(Field("settings.password", is_secret=True), Field("settings.size", "1", "2")),
+            way="p",
+            reconnects=True,
+        ),
+    )

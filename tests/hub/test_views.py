@@ -1,0 +1,100 @@
+"""Views: what one shows can be listed, called, read, searched and watched there, and nothing else."""
+
+import pytest
+from tests.hub.assembled import hub_of, library, names, toolbox, visiting
+from tests.server.conversation import MODERN
+
+from hubbub.hub.hub import Hub
+from hubbub.server.views import View
+from hubbub.settings.hub import ViewSettings
+
+
+def viewed(**view: object) -> Hub:
+    settings = ViewSettings(**view)  # type: ignore[arg-type]
+    return hub_of(toolbox("a", "read_file", "write_file"), library("lib"), views={"v": settings})
+
+
+@pytest.mark.parametrize(
+    ("view", "tools"),
+    [
+        ({}, ["read_file", "write_file", "find_book", "lend_book"]),
+        ({"include": ("read_*", "find_*")}, ["read_file", "find_book"]),
+        ({"include": ("a/*",)}, ["read_file", "write_file"]),
+        ({"exclude": ("*/lend_book", "write_*")}, ["read_file", "find_book"]),
+        ({"servers": ("lib",)}, ["find_book", "lend_book"]),
+        ({"servers": ("lib",), "exclude": ("lend*",)}, ["find_book"]),
+        ({"read_only": True}, ["find_book"]),
+        ({"include": ()}, []),
+    ],
+)
+async def test_a_view_lists_and_calls_only_what_it_shows(view: dict[str, object], tools: list[str]) -> None:
+    async with visiting(viewed(**view), view="v") as client:
+        assert await names(client) == tools
+        for name in ("read_file", "write_file", "a__read_file", "a__write_file"):
+            answer = await client.ask("tools/call", {"name": name, "arguments": {}})
+            assert ("result" in answer) == (name.removeprefix("a__") in tools)
+
+
+async def test_resources_and_prompts_are_those_of_the_servers_of_a_view() -> None:
+    async with visiting(viewed(servers=("a",)), view="v") as client:
+        assert [entry["uri"] for entry in (await client.result("resources/list"))["resources"]] == ["hub://status"]
+        assert (await client.result("resources/templates/list"))["resourceTemplates"] == []
+        assert await names(client, "prompts") == []
+        for uri in ("book://lib/moby", "page://lib/1", "lib+book://lib/moby"):
+            assert (await client.error("resources/read", {"uri": uri}))["code"] == -32002
+            assert "error" in await client.ask("resources/subscribe", {"uri": uri})
+        await client.error("prompts/get", {"name": "review", "arguments": {"title": "x"}})
+        reference = {"type": "ref/prompt", "name": "review"}
+        await client.error("completion/complete", {"ref": reference, "argument": {"name": "title", "value": ""}})
+
+
+async def test_patterns_choose_among_prompts_too() -> None:
+    async with visiting(viewed(exclude=("rev*",)), view="v") as client:
+        assert await names(client, "prompts") == []
+        await client.error("prompts/get", {"name": "review", "arguments": {"title": "x"}})
+
+
+async def test_a_view_describes_tools_in_its_own_words() -> None:
+    hub = viewed(descriptions={"read_file": "Read a file of the project."})
+    async with visiting(hub, view="v") as client:
+        entries = {entry["name"]: entry for entry in (await client.result("tools/list"))["tools"]}
+        assert entries["read_file"]["description"] == "Read a file of the project."
+        assert entries["write_file"]["description"] == "The tool write_file of a."
+    async with visiting(viewed(descriptions={"read_file": "x"})) as client:
+        entries = {entry["name"]: entry for entry in (await client.result("tools/list"))["tools"]}
+        assert entries["read_file"]["description"] == "The tool read_file of a."
+
+
+async def test_the_status_of_a_view_tells_only_of_its_servers() -> None:
+    async with visiting(viewed(servers=("a",)), MODERN, view="v") as client:
+        status = (await client.call("hub.status"))["structuredContent"]
+        assert status["view"] == "v"
+        assert [server["id"] for server in status["servers"]] == ["a"]
+        assert status["tools"] == 2
+
+
+async def test_a_view_may_leave_out_what_the_hub_has_of_its_own() -> None:
+    async with visiting(viewed(exclude=("hub.*",), search="on"), view="v") as client:
+        listed = [entry["name"] for entry in (await client.result("tools/list"))["tools"]]
+        assert not [name for name in listed if name.startswith("hub.")]
+        await client.error("tools/call", {"name": "hub.status", "arguments": {}})
+
+
+async def test_a_search_finds_and_calls_only_what_the_view_shows() -> None:
+    async with visiting(viewed(include=("read_*", "find_*"), search="only"), MODERN, view="v") as client:
+        listed = [entry["name"] for entry in (await client.result("tools/list"))["tools"]]
+        assert listed == ["hub.status", "hub.search", "hub.call"]
+        found = (await client.call("hub.search", {"query": "write or read a file"}))["structuredContent"]
+        assert [tool["name"] for tool in found["tools"]] == ["read_file"]
+        called = await client.call("hub.call", {"name": "read_file", "arguments": {"text": "x"}})
+        assert called["content"][0]["text"] == "a/read_file x"
+        refused = await client.call("hub.call", {"name": "write_file", "arguments": {}})
+        assert refused["isError"] is True
+
+
+def test_a_pattern_with_a_slash_may_mean_the_server_and_the_name_there() -> None:
+    view = View(include=("git/*", "read_*"), exclude=("git/push",))
+    assert view.names("git__pull", "git/pull")
+    assert not view.names("push", "git/push")
+    assert view.names("read_file", "files/read")
+    assert not view.names("write_file", "files/read_all")

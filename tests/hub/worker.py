@@ -1,0 +1,39 @@
+"""A server for hubs to start in tests: says which process it is, and works until a file appears.
+
+python worker.py NAME
+"""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from hubbub import Server, run
+
+NAME = sys.argv[1] if len(sys.argv) > 1 else "worker"
+server = Server(NAME)
+
+
+@server.tool(name=f"{NAME}_who")
+async def who() -> str:
+    """Tell which process this is, and what it was given."""
+    return f"{NAME} {os.getpid()} {os.environ.get('GREETING', '')}"
+
+
+@server.tool(name=f"{NAME}_story")
+async def story(length: int) -> str:
+    """Tell a story of so many letters."""
+    return "".join(f"{word} " for word in range(length))[:length]
+
+
+@server.tool(name=f"{NAME}_work")
+async def work(started: str, until: str) -> str:
+    """Make one file, wait for another."""
+    Path(started).touch()
+    while not Path(until).exists():
+        await asyncio.sleep(0.01)
+    return f"{NAME} {os.getpid()} is done"
+
+
+if __name__ == "__main__":
+    run(server)

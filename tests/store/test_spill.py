@@ -1,0 +1,189 @@
+"""Pieces kept beyond memory: for whom, for how long, how much, and cut where."""
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubbub.store.spill import Owner, Spill, whole_characters
+
+ME = Owner("me", "session-1")
+TEXT = "text/plain"
+
+
+@pytest.fixture
+def make_spill() -> Iterator[Callable[..., Spill]]:
+    """`Spill`, closed after the test."""
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(closing(Spill(**options)))
+
+
+MakeSpill = Callable[..., Spill]
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_what_was_kept_is_read_back(make_spill: MakeSpill) -> None:
+    spill = make_spill()
+    kept = spill.keep(ME, b"a long story", TEXT)
+    assert kept is not None
+    assert (kept.size, kept.media_type, kept.is_gone) == (12, TEXT, False)
+    part = spill.read(ME, kept.id, 0, 100)
+    assert part is not None
+    assert (part.data, part.offset, part.next_offset) == (b"a long story", 0, None)
+
+
+@pytest.mark.parametrize("other", [Owner("me"), Owner("me", "session-2"), Owner("you", "session-1")])
+def test_nobody_else_learns_of_a_piece(make_spill: MakeSpill, other: Owner) -> None:
+    spill = make_spill()
+    kept = spill.keep(ME, b"mine", TEXT)
+    assert kept is not None
+    assert spill.find(other, kept.id) is None
+    assert spill.read(other, kept.id, 0, 100) is None
+    assert spill.find(ME, kept.id) == kept
+
+
+def test_no_id_can_be_guessed_from_another(make_spill: MakeSpill) -> None:
+    spill = make_spill()
+    ids = {kept.id for _ in range(100) if (kept := spill.keep(ME, b"x", TEXT)) is not None}
+    assert len(ids) == 100
+    assert min(map(len, ids)) >= 22
+    assert len({identifier[:6] for identifier in ids}) == 100
+
+
+def test_a_piece_whose_time_is_over_is_known_but_cannot_be_read(make_spill: MakeSpill) -> None:
+    clock = Clock()
+    spill = make_spill(lifetime_s=60, clock=clock)
+    kept = spill.keep(ME, b"soon gone", TEXT)
+    assert kept is not None
+    assert kept.expires_at == 1060
+    clock.now = 1059.9
+    assert spill.read(ME, kept.id, 0, 100) is not None
+    clock.now = 1060
+    assert spill.read(ME, kept.id, 0, 100) is None
+    found = spill.find(ME, kept.id)
+    assert found is not None
+    assert found.is_gone
+    assert spill.find(Owner("you"), kept.id) is None
+    assert (len(spill), spill.bytes_held) == (0, 0)
+
+
+def test_a_shorter_lifetime_holds_for_what_is_kept_from_then_on(make_spill: MakeSpill) -> None:
+    clock = Clock()
+    spill = make_spill(lifetime_s=60, clock=clock)
+    first = spill.keep(ME, b"first", TEXT)
+    spill.lifetime_s = 10
+    second = spill.keep(ME, b"second", TEXT)
+    assert first is not None
+    assert second is not None
+    clock.now = 1020
+    assert spill.read(ME, first.id, 0, 10) is not None
+    assert spill.read(ME, second.id, 0, 10) is None
+
+
+def test_the_oldest_make_room(make_spill: MakeSpill) -> None:
+    spill = make_spill(total_bytes=100)
+    kept = [spill.keep(ME, bytes(40), TEXT) for _ in range(4)]
+    readable = [spill.read(ME, piece.id, 0, 100) is not None for piece in kept if piece is not None]
+    assert readable == [False, False, True, True]
+    assert (len(spill), spill.bytes_held) == (2, 80)
+
+
+def test_the_number_of_pieces_is_bounded_and_so_is_what_is_remembered_of_the_gone(make_spill: MakeSpill) -> None:
+    spill = make_spill(most=3)
+    kept = [spill.keep(ME, b"x", TEXT) for _ in range(10)]
+    known = [spill.find(ME, piece.id) for piece in kept if piece is not None]
+    assert [piece is None for piece in known] == [True] * 4 + [False] * 6
+    assert [piece.is_gone for piece in known if piece is not None] == [True] * 3 + [False] * 3
+
+
+def test_a_piece_larger_than_everything_is_not_kept_and_costs_the_others_nothing(make_spill: MakeSpill) -> None:
+    spill = make_spill(total_bytes=100)
+    small = spill.keep(ME, b"small", TEXT)
+    assert spill.keep(ME, bytes(101), TEXT) is None
+    assert small is not None
+    assert spill.read(ME, small.id, 0, 10) is not None
+
+
+def test_a_full_disk_keeps_nothing_and_raises_nothing(make_spill: MakeSpill, caplog: pytest.LogCaptureFixture) -> None:
+    spill = make_spill()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3, limits[1]))
+    try:
+        kept = spill.keep(ME, b"no room", TEXT)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert kept is None
+    assert caplog.messages == ["result_not_kept"]
+    assert spill.bytes_held == 0
+
+
+def test_closing_lets_go_of_every_file(make_spill: MakeSpill) -> None:
+    spill = make_spill()
+    before = len(list(Path("/proc/self/fd").iterdir())) if Path("/proc/self/fd").exists() else None
+    kept = [spill.keep(ME, b"x", TEXT) for _ in range(5)]
+    spill.close()
+    spill.close()
+    assert kept[0] is not None
+    assert spill.find(ME, kept[0].id) is None
+    if before is not None:
+        assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_nothing_has_a_name_so_nothing_is_left_after_a_kill(tmp_path: Path) -> None:
+    program = (
+        "import os, signal\n"
+        "from hubbub.store.spill import Owner, Spill\n"
+        "spill = Spill()\n"
+        "assert spill.keep(Owner('me'), bytes(100_000), 'text/plain')\n"
+        "print(os.listdir(os.environ['TMPDIR']), flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | {"TMPDIR": str(tmp_path)}, capture_output=True, timeout=30
+    )
+    assert done.stdout.strip() == b"[]", done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@given(text=st.text(), limit=st.integers(1, 40), start=st.integers(0, 50))
+def test_pages_are_whole_characters_and_together_the_whole_text(text: str, limit: int, start: int) -> None:
+    data = text.encode(errors="replace")
+    wanted = data[start:].decode(errors="ignore").encode()
+    read: list[bytes] = []
+    with closing(Spill()) as spill:
+        kept = spill.keep(ME, data, TEXT)
+        assert kept is not None
+        offset: int | None = start
+        while offset is not None:
+            part = spill.read(ME, kept.id, offset, limit)
+            assert part is not None
+            assert part.offset == len(data) - len(wanted) + sum(map(len, read)) or not part.data
+            assert 0 < len(part.data) <= max(limit, 4) or not wanted
+            part.data.decode()
+            read.append(part.data)
+            offset = part.next_offset
+    assert b"".join(read) == wanted
+
+
+@given(text=st.text(), limit=st.integers(0, 40))
+def test_a_beginning_is_the_longest_that_fits(text: str, limit: int) -> None:
+    data = text.encode(errors="replace")
+    cut = whole_characters(data, limit)
+    assert data.startswith(cut)
+    cut.decode()
+    rest = data[len(cut) :].decode()
+    assert len(cut) <= limit
+    assert not rest or len(cut) + len(rest[0].encode()) > limit

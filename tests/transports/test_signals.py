@@ -1,0 +1,56 @@
+"""SIGHUP: a wish to look again, unless the terminal is gone."""
+
+import fcntl
+import os
+import pty
+import signal
+import subprocess
+import sys
+import termios
+
+PROGRAM = """
+import asyncio
+from hubbub.transports.signals import hang_up_signal, stop_signals
+
+async def main():
+    stopped = asyncio.Event()
+    with stop_signals(stopped.set), hang_up_signal(lambda: print("asked", flush=True)):
+        print("ready", flush=True)
+        await asyncio.wait_for(stopped.wait(), 20)
+    print("stopped", flush=True)
+
+asyncio.run(main())
+"""
+
+
+def test_a_hang_up_is_a_wish_to_look_again() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, encoding="utf-8", start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        for _ in range(2):
+            process.send_signal(signal.SIGHUP)
+            assert process.stdout.readline() == "asked\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.read() == "stopped\n"
+
+
+def test_a_hang_up_of_a_terminal_that_is_still_there_is_one_too_and_its_end_is_the_end() -> None:
+    master, slave = pty.openpty()
+
+    def take_terminal() -> None:
+        fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM],
+        stdin=slave, stdout=subprocess.PIPE, encoding="utf-8", start_new_session=True, preexec_fn=take_terminal,
+    ) as process:  # fmt: skip
+        os.close(slave)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGHUP)
+        assert process.stdout.readline() == "asked\n"
+        os.close(master)
+        assert process.stdout.read() == "stopped\n"
+        assert process.wait(20) == 0
