@@ -40,20 +40,20 @@ ROWS = [
     *(
         Row("http", era, Workshop(*workshop), "node")
         for workshop in (
-            ("python", LEGACY, "stdio"),
-            ("python", MODERN, "http"),
-            ("v1", LEGACY, "http"),
-            ("v2", MODERN, "stdio"),
+            ("python", LEGACY, "http"),
+            ("python", MODERN, "stdio"),
+            ("v1", LEGACY, "stdio"),
+            ("v2", MODERN, "http"),
         )
         for era in ERAS
     ),
     *(
         Row("stdio", era, Workshop(*workshop))
         for workshop in (
-            ("python", LEGACY, "stdio"),
-            ("python", MODERN, "stdio"),
-            ("v1", LEGACY, "http"),
-            ("v2", MODERN, "http"),
+            ("python", LEGACY, "http"),
+            ("python", MODERN, "http"),
+            ("v1", LEGACY, "stdio"),
+            ("v2", MODERN, "stdio"),
         )
         for era in ERAS
     ),

@@ -8,16 +8,12 @@ from typing import Any
 import pytest
 from tests.interop.grid import expected
 from tests.interop.grid.visiting import LEGACY, LOG_LEVEL, MODERN, Stand, Visit, accept, connected
-from tests.interop.grid.workshops import WORKSHOPS, Workshop
+from tests.interop.grid.workshops import QUICK, Workshop
 from tests.interop.python_client import DEPRECATED
 
 pytestmark = [pytest.mark.filterwarnings(DEPRECATED), pytest.mark.timeout(150)]
 NAMES = {"Ada": LEGACY, "Bob": LEGACY, "Cid": MODERN, "Dot": MODERN}
 ROUNDS = 3
-
-
-# A legacy server on stdio is started for each client anew, which takes the one in Python more than a second.
-QUICK = [workshop for workshop in WORKSHOPS if workshop != Workshop("python", LEGACY, "stdio")]
 
 
 @pytest.fixture(params=[pytest.param(workshop, id=workshop.name) for workshop in QUICK])

@@ -12,7 +12,7 @@ import pytest
 from tests.http.eras import Session, modern, open_session
 from tests.http.wire import Answer, Site, call, request
 from tests.interop.grid.visiting import Stand
-from tests.interop.grid.workshops import WORKSHOPS, Workshop
+from tests.interop.grid.workshops import QUICK, WORKSHOPS, Workshop
 
 META = "io.modelcontextprotocol/"
 Hub = Callable[[Workshop], Stand]
@@ -137,6 +137,7 @@ async def test_a_modern_caller_gets_every_member_of_its_era(stand: Stand) -> Non
         assert ("ttlMs" in found) is (method not in ("tools/call", "prompts/get"))
 
 
+@pytest.mark.parametrize("stand", [pytest.param(one, id=one.name) for one in QUICK], indirect=True)
 async def test_what_a_caller_can_answer_is_what_the_server_hears_of_it(stand: Stand) -> None:
     params = {"name": f"{stand.prefix}whose", "arguments": {}}
     for capabilities in ({}, {"elicitation": {}}, {"elicitation": {}, "sampling": {}}):

@@ -120,7 +120,7 @@ const ownTools = async () => {
 const features = {
   async tools() {
     const found = await ownTools();
-    const texts = Array.from({ length: 20 }, (_, number) => `text ${number}`);
+    const texts = Array.from({ length: 5 }, (_, number) => `text ${number}`);
     const many = await Promise.all(texts.map((each) => call("echo", { text: each })));
     return {
       names: Object.keys(found),

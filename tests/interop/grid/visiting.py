@@ -177,7 +177,7 @@ async def own_tools(visit: Visit) -> dict[str, types.Tool]:
 
 async def tools(visit: Visit) -> Seen:
     found = await own_tools(visit)
-    texts = [f"text {number}" for number in range(20)]
+    texts = [f"text {number}" for number in range(5)]
     many = await asyncio.gather(*(visit.call("echo", text=text) for text in texts))
     return {
         "names": list(found),

@@ -64,6 +64,9 @@ WORKSHOPS = [
     for transport in ("stdio", "http")
 ]
 
+# A legacy server on stdio is started for each client anew, which takes the one in Python more than a second.
+QUICK = [workshop for workshop in WORKSHOPS if workshop != Workshop("python", LEGACY, "stdio")]
+
 
 def write_config(folder: Path, entries: dict[Workshop, dict[str, Any]]) -> list[str]:
     """The files of a hub with these workshops; the flags that name them."""
