@@ -233,7 +233,7 @@ async def both(ctx: Ctx, params: types.CallToolRequestParams, given: dict[str, A
 async def touch(ctx: Ctx, params: types.CallToolRequestParams, given: dict[str, Any]) -> Result:
     """Change the watched memo and tell those who watch it."""
     versions[WATCHED] += 1
-    for session in subscribed.get(WATCHED, {}).values():
+    for session in list(subscribed.get(WATCHED, {}).values()):
         await session.send_resource_updated(WATCHED)
     await bus.publish(ResourceUpdated(uri=WATCHED))
     return text(f"version {versions[WATCHED]}")
