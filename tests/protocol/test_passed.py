@@ -201,7 +201,7 @@ def test_a_missing_resource_is_told_in_every_dialect(target: Revision) -> None:
 
 
 def test_other_errors_are_theirs_and_only_new_numbers_change() -> None:
-    theirs = RemoteError(-32602, "bad", {"field": 1})
+    theirs = RemoteError(-32603, "bad", {"field": 1})
     assert in_dialect(theirs, asked(R2025_11_25), R2026_07_28) is theirs
     assert in_dialect(RemoteError(-32002, "x"), asked(R2025_11_25, "tools/call"), R2025_11_25).code == -32002  # type: ignore[attr-defined]
     needs = in_dialect(RemoteError(-32021, "needs", {"a": 1}), asked(next(iter(LEGACY.values()))), R2026_07_28)

@@ -10,6 +10,13 @@ from msgspec import UNSET
 
 from hubbub import bounds
 from hubbub.client.results import Received
+from hubbub.client.watching import Change
+
+_STALE = {
+    "tools": ("tools/list",),
+    "prompts": ("prompts/list",),
+    "resources": ("resources/list", "resources/templates/list"),
+}
 
 
 class Cache:
@@ -51,6 +58,13 @@ class Cache:
         """Forget the results of these methods, or one of them."""
         for kept in [kept for kept in self._kept if kept[0] in methods and (key is None or kept[1] == key)]:
             del self._kept[kept]
+
+    def outdate(self, change: Change) -> None:
+        """Forget what is no longer as it was."""
+        if change.kind == "resource":
+            self.drop("resources/read", key=change.uri)
+        else:
+            self.drop(*_STALE[change.kind])
 
     def clear(self) -> None:
         """Forget everything."""

@@ -54,11 +54,6 @@ from hubbub.protocol.wire import MessageParams, PromptEntry, ResourceEntry, Temp
 logger = logging.getLogger("hubbub.client")
 
 R = TypeVar("R", bound=Received)
-_STALE = {
-    "tools": ("tools/list",),
-    "prompts": ("prompts/list",),
-    "resources": ("resources/list", "resources/templates/list"),
-}
 
 
 class Client:
@@ -461,7 +456,7 @@ class Client:
             return None
         change = read_change(method, params)
         if change is not None:
-            self._invalidate(change)
+            self._cache.outdate(change)
             return self._on_change(change) if self._on_change is not None else None
         if request is not None and request.back is not None:
             return request.back.notify(Note(method, params))
@@ -472,12 +467,6 @@ class Client:
         if self._on_notification is not None:
             return self._on_notification(method, msgspec.json.decode(params))
         return None
-
-    def _invalidate(self, change: Change) -> None:
-        if change.kind == "resource":
-            self._cache.drop("resources/read", key=change.uri)
-        else:
-            self._cache.drop(*_STALE[change.kind])
 
     def _restore(self) -> None:
         """A new session knows nothing of what the old one was told."""

@@ -37,7 +37,7 @@ def scope_of(caller: Caller) -> tuple[str, str] | None:
 class Passage:
     """A `Peer`: the way back of one call."""
 
-    __slots__ = ("_lock", "_settled", "_slots", "call", "scope", "untold")
+    __slots__ = ("_lock", "_settled", "_slots", "call", "has_told_roots", "scope", "untold")
 
     def __init__(self, call: Call, slots: Slots) -> None:
         self.call = call
@@ -46,6 +46,8 @@ class Passage:
         self._slots = slots
         self._lock: asyncio.Lock | None = None
         self._settled: asyncio.Event | None = None
+        self.has_told_roots = False
+        """Whether the upstream was told something that holds beyond this call."""
         self.untold = 0
         """What the caller is still to be told before its answer."""
 
@@ -57,7 +59,10 @@ class Passage:
         """
         if not self.call.caller.can(_NEEDED.get(call.method, "")):
             raise MethodNotFound(call.method)
-        await self.settled()
+        if call.method == "roots/list":
+            self.has_told_roots = True
+        if self.untold:
+            await self.settled()
         self._slots.lend()
         try:
             return await self.call.back.request(call)

@@ -68,7 +68,12 @@ class RemoteUpstream:
         self._breaker = Breaker(options.breaker_failures, backoff=backoff())
         self._keeper = Keeper(config.id, self._make_home, backoff=backoff(), on_change=self._kept)
         self._pool = Pool(
-            options, config.id, self._make_session, on_start=self._watch_here_too, on_end=self._session_ended
+            options,
+            config.id,
+            self._make_session,
+            are_processes=config.transport == "stdio",
+            on_start=self._watch_here_too,
+            on_end=self._session_ended,
         )
         self._lists = Lists(
             config.id, self._keeper.ready, list_s=options.list_s, on_change=self._changed, on_outcome=self._listed
@@ -308,7 +313,7 @@ class RemoteUpstream:
             return None
         is_own = self._keeps_own and caller.scope is not None and not first.sends_tool_headers
         if first.revision.stateless:
-            return Kind(is_private=True) if is_own else None
+            return Kind(is_alone=True) if is_own else None
         capabilities = self._questions.capabilities(caller)
         level = caller.log_level if "logging" in first.server_capabilities else None
         if not capabilities and level is None and not is_own and home.owner is None:
@@ -389,10 +394,10 @@ class RemoteUpstream:
 
     def _processes(self) -> list[Client]:
         """Sessions that are servers of their own, which know nothing of what happens in the others."""
-        return self._pool.clients() if self._config.transport == "stdio" else []
+        return self._pool.clients() if self._pool.are_processes else []
 
     async def _watch_here_too(self, session: UpstreamSession) -> None:
-        if self._config.transport != "stdio":
+        if not self._pool.are_processes:
             return
         for uri in self._watched:
             try:
@@ -402,7 +407,7 @@ class RemoteUpstream:
 
     def _session_ended(self, session: UpstreamSession) -> None:
         """What only that process had is gone with it."""
-        if self._config.transport == "stdio" and session.has_told:
+        if self._pool.are_processes and session.has_told:
             self._renewed()
 
     def _kept(self) -> None:

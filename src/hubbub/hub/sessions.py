@@ -32,8 +32,8 @@ class Kind(msgspec.Struct, frozen=True):
     capabilities: bytes = b"{}"
     """As JSON in canonical order."""
     log_level: str | None = None
-    is_private: bool = False
-    """Whether the server may learn something on it that is only one client's, so that no other may have it after."""
+    is_alone: bool = False
+    """Whether the server may learn something on it that is only one client's, as the roots are."""
 
 
 class UpstreamSession:
@@ -46,6 +46,8 @@ class UpstreamSession:
         """Whose it is now, or was last, where one alone has it."""
         self.asks_strays = False
         """Whether the server asked something without saying about which call."""
+        self.has_learnt = False
+        """Whether the server knows something of its owner now that no other client's calls may meet."""
         self.has_told = False
         """Whether the server told of changes on it."""
         self.passages: dict[Passage, None] = {}
@@ -74,15 +76,22 @@ class UpstreamSession:
     def leave(self, passage: Passage, *, is_answered: bool) -> None:
         """A call has ended."""
         del self.passages[passage]
-        is_heard = passage.call.caller.least_log_level is not None
-        # On the first session nobody is asked anything, and a server does not log for those who do not listen.
-        if not is_answered and (is_heard or self.kind is not None or self.owner is not None):
-            self._left[passage.scope] = frozenset(self.passages)
-            if len(self._left) > bounds.UPSTREAM_WAITING:
-                del self._left[next(iter(self._left))]
-        elif is_answered and self._left:
-            # Who answers what was asked later has read that the other was given up.
+        self.has_learnt = self.has_learnt or passage.has_told_roots
+        if not is_answered:
+            self._keep_in_mind(passage)
+        elif self._left and self.kind is None:
+            # Who answers what was asked later has read that the other was given up. That is enough for logs;
+            # where clients are asked something, a server that does not heed it must never ask the next one.
             self._left = {scope: older for scope, older in self._left.items() if passage in older}
+
+    def _keep_in_mind(self, passage: Passage) -> None:
+        """Somebody gave up a call that the server may still say something about."""
+        is_quiet = self.client.era == "modern" and passage.call.caller.least_log_level is None
+        if is_quiet and self.kind is None and self.owner is None:
+            return  # Nobody is asked anything here, and a modern server does not log for those who do not listen.
+        self._left[passage.scope] = frozenset(self.passages)
+        if len(self._left) > bounds.UPSTREAM_WAITING:
+            del self._left[next(iter(self._left))]
 
     async def request(self, call: Call) -> Reply:
         """A question about no call in particular: it can only be for the one client whose calls are here."""
@@ -132,12 +141,14 @@ class Pool:
         what: str,
         make: Callable[[UpstreamSession, Mapping[str, Any]], Client],
         *,
+        are_processes: bool,
         on_start: Callable[[UpstreamSession], Awaitable[None]],
         on_end: Callable[[UpstreamSession], None],
     ) -> None:
         self._options = options
         self._what = what
         self._make = make
+        self.are_processes = are_processes
         self._on_start = on_start
         self._on_end = on_end
         self._sessions: dict[UpstreamSession, None] = {}
@@ -150,6 +161,13 @@ class Pool:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    @property
+    def most(self) -> int:
+        """How many there may be. Where they cost no process, there is one for each call if need be."""
+        if self.are_processes:
+            return self._options.max_sessions
+        return max(self._options.max_sessions, self._options.max_calls)
+
     def clients(self) -> list[Client]:
         """Those that can be asked now."""
         return [session.client for session in self._sessions if session.client.is_open]
@@ -161,7 +179,7 @@ class Pool:
             Overloaded: all are in use by others.
             HubbubError: it cannot be started.
         """
-        is_alone = kind.is_private or not self.tells_calls_apart or self._options.sessions == "own"
+        is_alone = kind.is_alone or not self.tells_calls_apart or self._options.sessions == "own"
         while True:
             session = self._find(passage, kind, is_alone=is_alone) or self._open(kind)
             if session is not None:
@@ -221,12 +239,11 @@ class Pool:
         return free
 
     def _is_reusable(self, session: UpstreamSession) -> bool:
-        assert session.kind is not None
-        return session.is_clean and not session.kind.is_private and self._options.sessions == "shared"
+        return session.is_clean and not session.has_learnt and self._options.sessions == "shared"
 
     def _open(self, kind: Kind) -> UpstreamSession | None:
         """A new one, in place of an idle one if there are too many."""
-        if len(self._sessions) >= self._options.max_sessions:
+        if len(self._sessions) >= self.most:
             idle = [session for session in self._sessions if not session.passages]
             if not idle:
                 return None
@@ -256,14 +273,14 @@ class Pool:
 
     async def _wait(self, deadline: float) -> None:
         if len(self._waiting) >= self._options.max_waiting:
-            raise Overloaded(f"sessions with {self._what}", self._options.max_sessions)
+            raise Overloaded(f"sessions with {self._what}", self.most)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
             async with asyncio.timeout_at(deadline):
                 await turn
         except TimeoutError:
-            raise Overloaded(f"sessions with {self._what}", self._options.max_sessions) from None
+            raise Overloaded(f"sessions with {self._what}", self.most) from None
         finally:
             self._waiting.remove(turn)
 
