@@ -17,7 +17,8 @@ from hubbub.protocol.error_forms import FORMS
 from hubbub.protocol.revisions import LEGACY, MODERN, Revision
 from hubbub.settings import ServeSettings
 from hubbub.settings.fields import Setting, settings_of
-from hubbub.settings.servers import ServerSettings
+from hubbub.settings.hub import HubSettings, ViewSettings
+from hubbub.settings.servers import ServerSettings, ToolSettings
 from hubbub.settings.sources import variables_of
 
 FOLDER = Path(__file__).parent
@@ -39,8 +40,27 @@ def _setting(setting: Setting) -> list[str]:
 
 def servers() -> list[list[str]]:
     """Every setting of a server that we connect to."""
-    rows = [["`[servers.NAME]`", "default", "what it is"]]
-    for setting in settings_of(ServerSettings):
+    return _section("[servers.NAME]", ServerSettings)
+
+
+def shown_tools() -> list[list[str]]:
+    """How the hub shows one tool of a server."""
+    return _section("[servers.NAME.tools.TOOL]", ToolSettings)
+
+
+def hub() -> list[list[str]]:
+    """Every setting of the hub."""
+    return _section("[hub]", HubSettings)
+
+
+def views() -> list[list[str]]:
+    """Every setting of a view of the hub."""
+    return _section("[views.NAME]", ViewSettings)
+
+
+def _section(title: str, kind: type[msgspec.Struct]) -> list[list[str]]:
+    rows = [[_code(title), "default", "what it is"]]
+    for setting in settings_of(kind):
         rows.append([_code(f"{setting.key} = {setting.form}"), _default(setting.default), setting.description])
     return rows
 
@@ -48,7 +68,9 @@ def servers() -> list[list[str]]:
 def _default(value: Any) -> str:
     if value in (None, (), "", {}):
         return ""
-    return _code(msgspec.json.encode(value).decode() if isinstance(value, bool) else str(value))
+    if isinstance(value, tuple):
+        value = list(value)
+    return _code(msgspec.json.encode(value).decode() if isinstance(value, bool | list) else str(value))
 
 
 def failures() -> list[list[str]]:
@@ -96,7 +118,15 @@ def _code(text: str) -> str:
     return f"`{text}`".replace("|", "\\|") if text else ""
 
 
-TABLES = {"settings": settings, "servers": servers, "failures": failures, "revisions": revisions}
+TABLES = {
+    "settings": settings,
+    "servers": servers,
+    "shown_tools": shown_tools,
+    "hub": hub,
+    "views": views,
+    "failures": failures,
+    "revisions": revisions,
+}
 
 
 def filled(page: str) -> str:

@@ -7,6 +7,7 @@ import tomllib
 from importlib import import_module
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import hubbub
@@ -14,7 +15,8 @@ from hubbub.cli.group import COMMANDS
 from hubbub.cli.serve import command as serve
 from hubbub.settings import ServeSettings, known_variables
 from hubbub.settings.fields import settings_of
-from hubbub.settings.servers import ServerSettings
+from hubbub.settings.hub import HubSettings, ViewSettings
+from hubbub.settings.servers import ServerSettings, ToolSettings
 
 ROOT = Path(__file__).parents[1]
 
@@ -84,6 +86,8 @@ FLAGS = [
     "--response",
     "--config",
     "--mcp-json",
+    "--view",
+    "--alone",
     "--insecure",
     "--allowed-host",
     "--allowed-origin",
@@ -123,6 +127,8 @@ KEYS = [
     "response",
     "config",
     "mcp_json",
+    "view",
+    "alone",
     "insecure",
     "allowed_hosts",
     "allowed_origins",
@@ -159,11 +165,39 @@ SERVER_KEYS = [
     "command",
     "args",
     "env",
+    "pack",
+    "target",
     "cwd",
     "timeout_s",
     "protocol_version",
     "allow_private_network",
+    "max_response_bytes",
+    "enabled",
+    "max_calls",
+    "sessions",
+    "max_sessions",
+    "prefix",
+    "prefix_text",
+    "include",
+    "exclude",
+    "read_only",
+    "tools",
 ]
+
+SHOWN_TOOL_KEYS = ["name", "description", "hidden"]
+
+HUB_KEYS = [
+    "search",
+    "name_limit",
+    "list_s",
+    "breaker_failures",
+    "result_bytes",
+    "result_ttl_s",
+    "result_total_bytes",
+    "reload",
+]
+
+VIEW_KEYS = ["servers", "include", "exclude", "read_only", "search", "descriptions"]
 
 SHARED_FLAGS = [
     "--json",
@@ -249,7 +283,18 @@ def test_the_settings_of_serve_are_these() -> None:
 def test_the_settings_of_a_server_that_we_connect_to_are_these() -> None:
     assert [setting.key for setting in settings_of(ServerSettings)] == SERVER_KEYS
     assert "HUBBUB_SERVERS__FILES__URL" in known_variables(ServerSettings, ("servers", "files"))
-    for setting in settings_of(ServerSettings):
+
+
+def test_the_settings_of_a_hub_are_these() -> None:
+    assert [setting.key for setting in settings_of(HubSettings)] == HUB_KEYS
+    assert [setting.key for setting in settings_of(ViewSettings)] == VIEW_KEYS
+    assert [setting.key for setting in settings_of(ToolSettings)] == SHOWN_TOOL_KEYS
+    assert "HUBBUB_HUB__SEARCH" in known_variables(HubSettings, ("hub",))
+
+
+@pytest.mark.parametrize("kind", [ServerSettings, ToolSettings, HubSettings, ViewSettings])
+def test_every_setting_that_only_a_file_has_says_what_it_means(kind: type[msgspec.Struct]) -> None:
+    for setting in settings_of(kind):
         assert setting.description.endswith("."), setting.name
         assert setting.flag is None
 

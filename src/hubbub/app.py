@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -254,13 +254,13 @@ def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable
     )
     metrics.gauge("websockets", "Open WebSockets.", lambda: len(sockets))
     metrics.gauge("old_streams", "Open streams of GET /sse.", lambda: len(pair))
-    over_http = Cors(
-        http.application(endpoint, limit=limit), settings.allowed_origins, check=gate.check, answered=metrics.response
-    )
+    within_cors = http.application(endpoint.serve, limit=limit)
+    pages = Cors(within_cors, settings.allowed_origins, check=gate.check, answered=metrics.response)
+    over_http = http.application(endpoint.serve, limit=limit, pages=pages)
 
-    async def app(scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
+    def app(scope: http.Scope, receive: http.Receive, send: http.Send) -> Awaitable[None]:
         serve = over_http if scope["type"] == "http" else sockets
-        await serve(scope, receive, send)
+        return serve(scope, receive, send)
 
     def end_streams() -> None:
         endpoint.end_streams()

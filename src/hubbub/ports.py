@@ -93,8 +93,6 @@ class HttpExchange(Protocol):
 
     method: str
     path: str
-    query: str
-    scheme: str
     client: str
     headers: Headers
     has_left: bool
@@ -104,6 +102,14 @@ class HttpExchange(Protocol):
     status: int
     """Of the answer; 0 as long as there is none."""
 
+    @property
+    def query(self) -> str:
+        """What stands behind the path."""
+
+    @property
+    def scheme(self) -> str:
+        """`http` or `https`."""
+
     async def body(self) -> bytes:
         """The request's body.
 
@@ -112,8 +118,10 @@ class HttpExchange(Protocol):
             ConnectionClosed: the sender has left, or was too slow.
         """
 
-    async def reply(self, status: int, body: bytes = b"", headers: HeaderList = ()) -> None:
-        """Answer in one piece."""
+    async def reply(
+        self, status: int, body: bytes = b"", headers: HeaderList = (), *, kind: bytes = b"application/json"
+    ) -> None:
+        """Answer in one piece, of the given media type."""
 
     async def start_stream(self, headers: HeaderList = ()) -> None:
         """Start answering with server-sent events."""

@@ -7,6 +7,6 @@ from hubbub.errors import SettingsError
 from hubbub.settings import ServeSettings
 
 
-def test_servers_of_an_mcp_json_are_refused_rather_than_left_out() -> None:
-    with pytest.raises(SettingsError, match="mcp_json"):
-        assemble(ServeSettings(mcp_json="mcp.json"))
+def test_a_missing_mcp_json_is_refused_rather_than_left_out() -> None:
+    with pytest.raises(SettingsError, match=r"none\.json cannot be read"):
+        assemble(ServeSettings(mcp_json="none.json"))

@@ -213,11 +213,11 @@ def test_what_is_served_is_told_when_it_starts(tmp_path: Path) -> None:
         said = [" ".join(process.stderr.readline().removeprefix("hubbub:").split()) for _ in range(6)]
         process.terminate()
     base = said[0].removeprefix("hubbub serves ").removesuffix("/mcp")
-    assert said[2:] == [
-        "red program " + str(tmp_path / "red.py"),
-        "blue program " + str(tmp_path / "blue.py"),
-        f"blues view {base}/mcp/blues",
-        f"both view {base}/mcp/both",
+    assert said[1:5] == [
+        f"server red: program {tmp_path / 'red.py'}",
+        f"server blue: program {tmp_path / 'blue.py'}",
+        f"view blues: {base}/mcp/blues",
+        f"view both: {base}/mcp/both",
     ]
 
 

@@ -57,21 +57,25 @@ async def until(what: Callable[[], Any], patience_s: float = SOON_S) -> None:
 
 
 @asynccontextmanager
-async def hub_of(path: Path, *, dialect: str = MODERN, **flags: str) -> AsyncIterator[tuple[Front, Conversation]]:
+async def hub_of(
+    path: Path, *, dialect: str = MODERN, capabilities: dict[str, Any] | None = None, **flags: str
+) -> AsyncIterator[tuple[Front, Conversation]]:
     """The hub of a settings file, running, and a client of it."""
-    sources = gather({"--config": str(path), **{f"--{key.replace('_', '-')}": value for key, value in flags.items()}})
+    environ = {**os.environ, "HUBBUB_HUB__LIST_S": str(SOON_S)}  # on a busy machine, servers take their time
+    given = {f"--{key.replace('_', '-')}": value for key, value in flags.items()}
+    sources = gather({"--config": str(path), **given}, environ)
     settings = read_settings(ServeSettings, sources)
     check_sources(sources)
     front = assemble(settings, sources)
     assert isinstance(front, Front)
-    async with front.running(), conversing(front, dialect, {}) as client:
+    async with front.running(), conversing(front, dialect, capabilities or {}) as client:
         yield front, client
 
 
 async def names_in(client: Conversation) -> set[str]:
     listed = await client.result("tools/list")
     names = {tool["name"] for tool in listed["tools"]}
-    return {name for name in names if not name.startswith("hub.") and not name.endswith("_story")}
+    return {name for name in names if name.endswith(("_who", "_work"))}
 
 
 async def text_of(client: Conversation, tool: str, **arguments: Any) -> str:
@@ -163,6 +167,57 @@ async def test_a_call_in_flight_survives_the_end_of_its_server(tmp_path: Path) -
         assert (await client.ask("tools/call", {"name": "one_who"}))["error"]["code"] == -32602
         assert await call.end() == f"one {old} is done"
         await until(lambda: not is_alive(old))
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", MODERN])
+async def test_an_answer_finds_its_question_though_the_server_was_replaced_meanwhile(
+    tmp_path: Path, version: str
+) -> None:
+    path = tmp_path / "hubbub.toml"
+    path.write_text(section("one", protocol_version=version))
+    async with hub_of(path, capabilities={"elicitation": {"form": {}}}) as (front, client):
+        asked = await client.call("one_greet")
+        assert asked["resultType"] == "input_required"
+        (key,) = asked["inputRequests"]
+        path.write_text(section("one", protocol_version=version, env={"GREETING": "anew"}))
+        await until(lambda: reloads(front) == 1)
+        new = await text_of(client, "one_who")
+        assert new.endswith(" anew")
+        answers = {key: {"action": "accept", "content": {"name": "Ann"}}}
+        more = {"requestState": asked["requestState"], "inputResponses": answers}
+        if version == MODERN:  # The question was asked by the old process itself, which has nothing more to do.
+            assert (await client.ask("tools/call", {"name": "one_greet", **more}))["error"]["code"] == -32602
+            return
+        result = await client.call("one_greet", more=more)
+        assert result["content"][0]["text"].startswith("hello Ann from ")
+        assert result["content"][0]["text"].split()[-1] != new.split()[1]
+
+
+async def test_a_hub_that_ends_leaves_nobody_behind_who_still_finishes(tmp_path: Path) -> None:
+    path = tmp_path / "hubbub.toml"
+    path.write_text(section("one"))
+    async with hub_of(path) as (front, client):
+        old = int((await text_of(client, "one_who")).split()[1])
+        await Working(client, tmp_path).begin("one_work")
+        path.write_text(section("one", env={"GREETING": "anew"}))
+        await until(lambda: reloads(front) == 1)
+        new = int((await text_of(client, "one_who")).split()[1])
+        assert is_alive(old)
+    await until(lambda: not is_alive(old) and not is_alive(new))
+
+
+async def test_a_server_takes_over_only_once_it_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "hubbub.toml"
+    path.write_text(section("one"))
+    async with hub_of(path) as (front, client):
+        before = await text_of(client, "one_who")
+        path.write_text(section("one", env={"GREETING": "anew", "SLOW_START_S": "1"}))
+        seen = [before]
+        while reloads(front) == 0:
+            seen.append(await text_of(client, "one_who"))
+        assert len(seen) > 3, "the old one answers while the new one starts"
+        assert set(seen) == {before}
+        assert (await text_of(client, "one_who")).endswith(" anew")
 
 
 async def test_how_a_server_is_shown_changes_and_its_process_stays(tmp_path: Path) -> None:

@@ -6,9 +6,11 @@ python worker.py NAME
 import asyncio
 import os
 import sys
+import time
+from dataclasses import dataclass
 from pathlib import Path
 
-from hubbub import Server, run
+from hubbub import Context, Server, run
 
 NAME = sys.argv[1] if len(sys.argv) > 1 else "worker"
 server = Server(NAME)
@@ -26,6 +28,18 @@ async def story(length: int) -> str:
     return "".join(f"{word} " for word in range(length))[:length]
 
 
+@dataclass
+class Name:
+    name: str
+
+
+@server.tool(name=f"{NAME}_greet")
+async def greet(context: Context) -> str:
+    """Ask for a name, and say hello from this process."""
+    answer = await context.elicit("Who are you?", Name)
+    return f"hello {answer.content.name if answer.content else 'nobody'} from {os.getpid()}"
+
+
 @server.tool(name=f"{NAME}_work")
 async def work(started: str, until: str) -> str:
     """Make one file, wait for another."""
@@ -36,4 +50,5 @@ async def work(started: str, until: str) -> str:
 
 
 if __name__ == "__main__":
+    time.sleep(float(os.environ.get("SLOW_START_S", "0")))
     run(server)

@@ -44,7 +44,8 @@ def test_a_hang_up_of_a_terminal_that_is_still_there_is_one_too_and_its_end_is_t
 
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
-        stdin=slave, stdout=subprocess.PIPE, encoding="utf-8", start_new_session=True, preexec_fn=take_terminal,
+        stdin=slave, stdout=subprocess.PIPE, encoding="utf-8", start_new_session=True,
+        preexec_fn=take_terminal,  # noqa: PLW1509 - it only makes one system call
     ) as process:  # fmt: skip
         os.close(slave)
         assert process.stdout is not None

@@ -7,6 +7,8 @@ import platform
 import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from shutil import which
 from typing import Any
 
 import msgspec
@@ -15,9 +17,12 @@ from hubbub import __version__, bounds
 from hubbub.assembly.assemble import settings_for
 from hubbub.assembly.checking import check_sources
 from hubbub.assembly.entries import PackEntry, find_packs
+from hubbub.assembly.servers import reached_by
 from hubbub.errors import HubbubError, SettingsError
 from hubbub.server.pack import Check
 from hubbub.settings import ServeSettings, Sources, gather, nearest, read_settings
+from hubbub.settings.servers import ServerSettings
+from hubbub.settings.sources import SERVERS
 
 
 class PackDiagnosis(msgspec.Struct):
@@ -42,6 +47,8 @@ class Diagnosis(msgspec.Struct):
     version: str
     checks: list[Check]
     packs: list[PackDiagnosis]
+    servers: list[Check] = []
+    """Those in hubbub.toml; nobody connects to them here."""
 
 
 def diagnose(needed: Sequence[str] = ()) -> Diagnosis:
@@ -59,7 +66,7 @@ def diagnose(needed: Sequence[str] = ()) -> Diagnosis:
     checks.append(settings)
     packs = asyncio.run(_diagnose_packs(list(entries.values()), sources))
     ok = all(check.ok for check in checks) and all(_is_well(pack) for pack in packs if pack.name in needed)
-    return Diagnosis(ok, __version__, checks, packs)
+    return Diagnosis(ok, __version__, checks, packs, _check_servers(sources, entries))
 
 
 def _is_well(pack: PackDiagnosis) -> bool:
@@ -98,6 +105,32 @@ def _check_settings() -> tuple[Check, Sources]:
     except SettingsError as error:
         return Check("settings", False, error.message, "mend it there, or remove it"), Sources()
     return Check("settings", True, sources.file.path if sources.file is not None else "defaults and variables"), sources
+
+
+def _check_servers(sources: Sources, packs: dict[str, PackEntry]) -> list[Check]:
+    """The servers in the settings file: whether what they need to be reached is there."""
+    names = sources.file.table((SERVERS,)) if sources.file is not None else {}
+    return [_check_server(name, read_settings(ServerSettings, sources, (SERVERS, name)), packs) for name in names]
+
+
+def _check_server(name: str, settings: ServerSettings, packs: dict[str, PackEntry]) -> Check:
+    if not settings.enabled:
+        return Check(name, True, "is not enabled")
+    if settings.pack is not None:
+        is_there = settings.pack in packs
+        return Check(name, is_there, f"pack {settings.pack}", "" if is_there else nearest(settings.pack, packs)[2:])
+    if settings.target is not None:
+        file = settings.target.rpartition(":")[0] if ".py:" in settings.target else settings.target
+        is_there = not file.endswith(".py") or Path(file).is_file()
+        return Check(name, is_there, f"program {settings.target}", "" if is_there else "there is no such file here")
+    try:
+        config = reached_by(name, settings)
+    except SettingsError as error:
+        return Check(name, False, error.message, "mend it there, or set `enabled = false`")
+    reached = f"{config.transport} {config.target}"
+    if config.is_remote or which(config.target, path=str(Path(config.chdir or ".").resolve())) or which(config.target):
+        return Check(name, True, reached)
+    return Check(name, False, reached, f"there is no program {config.target!r} on the PATH; install it")
 
 
 async def _diagnose_packs(entries: list[PackEntry], sources: Sources) -> list[PackDiagnosis]:

@@ -11,6 +11,7 @@ from hubbub.cli.failing import FAILED
 _HELP = """See what works on this machine, what does not, and what to do.
 
 Lists the packs that are installed. Those named as PACK must work, the others may.
+Of the servers in hubbub.toml it tells whether they could be started; it starts none.
 Exits with 1 if something that is needed is broken.
 """
 
@@ -39,6 +40,9 @@ def _as_text(diagnosis: Diagnosis) -> str:
         lines += [_line(check.ok, f"  {check.name}", check.detail, check.advice) for check in pack.checks]
     if not diagnosis.packs:
         lines.append("  none")
+    if diagnosis.servers:
+        lines += ["", "servers"]
+        lines += [_line(check.ok, check.name, check.detail, check.advice) for check in diagnosis.servers]
     return "\n".join(lines)
 
 

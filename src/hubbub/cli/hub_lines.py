@@ -11,11 +11,10 @@ from hubbub.hub.front import Front
 def hub_lines(front: Front, url: str) -> Iterator[str]:
     """One line for each server behind the hub, then one for each view."""
     config = front.hub.config
-    width = max((len(name) for name in [*(upstream.id for upstream in config.upstreams), *config.views]), default=0)
     for upstream in config.upstreams:
-        yield f"  {upstream.id:<{width}}  {_reached(upstream)}"
+        yield f"server {upstream.id}: {_reached(upstream)}"
     for name in config.views:
-        yield f"  {name:<{width}}  view {url}/mcp/{name}"
+        yield f"view {name}: {url}/mcp/{name}"
 
 
 def _reached(upstream: UpstreamConfig) -> str:

@@ -43,7 +43,6 @@ def serve(flags: Mapping[str, Any]) -> int:
 def _announce(url: str, server: Server, *, is_hub: bool) -> None:
     """Where to point a client, for the person who started the server."""
     say(f"{server.info.name} serves {url}/mcp")
-    say(f"  WebSocket {url.replace('http', 'ws', 1)}/mcp-ws · health {url}/health · Ctrl+C stops it")
     if is_hub:
         from hubbub.cli.hub_lines import hub_lines
         from hubbub.hub.front import Front
@@ -51,3 +50,4 @@ def _announce(url: str, server: Server, *, is_hub: bool) -> None:
         assert isinstance(server, Front)
         for line in hub_lines(server, url):
             say(line)
+    say(f"  WebSocket {url.replace('http', 'ws', 1)}/mcp-ws · health {url}/health · Ctrl+C stops it")

@@ -26,6 +26,7 @@ from hubbub.ports import Peer, Sealer
 from hubbub.protocol.model import Call, Reply
 from hubbub.server.methods import Method, cacheable
 from hubbub.server.server import Server
+from hubbub.server.views import View
 from hubbub.settings.hub import ViewSettings
 
 if TYPE_CHECKING:
@@ -118,8 +119,6 @@ class Front(Server):
 
     def _keeps(self, name: str) -> bool:
         """Whether the view lets one of the hub's own tools be: only `exclude` takes them away."""
-        from hubbub.server.views import View
-
         settings = self.settings
         return settings is None or View(exclude=settings.exclude).names(name)
 

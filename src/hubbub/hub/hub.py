@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, TypeAlias
@@ -22,8 +23,10 @@ from hubbub.hub.entries import Health
 from hubbub.hub.front import Front
 from hubbub.hub.making import make_upstream
 from hubbub.hub.names import SEPARATOR, Rule, prefix_of
+from hubbub.hub.own import is_status_of
 from hubbub.hub.reload import ReloadState
 from hubbub.hub.subscriptions import Subscriptions, Watched
+from hubbub.hub.succession import Succession
 from hubbub.hub.upstream import Upstream
 from hubbub.ports import Peer, Sealer
 from hubbub.protocol.model import Note
@@ -50,6 +53,8 @@ class Hub:
     ) -> None:
         """`wrap` puts something around each upstream's calls, `dress` adds to what each front has of its own."""
         self.config = config
+        self.id = secrets.token_hex(8)
+        """By which the hub knows itself, should it be among its own servers."""
         self.sealer = _HubSealer()
         self.upstreams: dict[str, Upstream] = {}
         """In the order of the config."""
@@ -70,7 +75,8 @@ class Hub:
         self._tried: set[str] = set()
         self._refreshes: dict[Upstream, asyncio.Task[None]] = {}
         self._awaited: set[str] = set()
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._leaving: dict[Upstream, asyncio.Task[None]] = {}
+        """Those that finish their last calls."""
         self._is_running = False
         for upstream in config.upstreams:
             self._add(self._make(upstream, config.hub, self.sealer))
@@ -92,12 +98,22 @@ class Hub:
     def catalog(self) -> Catalog:
         """What all upstreams have, as of now."""
         if self._catalog is None:
-            snapshots = {id: upstream.snapshot for id, upstream in self.upstreams.items()}
+            snapshots = {id: upstream.snapshot for id, upstream in self.upstreams.items() if not self._is(upstream)}
             self._catalog = build(self.config, snapshots)
             self._tell_collisions(self._catalog)
             for front in self.fronts.values():
                 front.outdated()
         return self._catalog
+
+    def _is(self, upstream: Upstream) -> bool:
+        """Whether an upstream is this very hub, whose lists would grow with every look at them."""
+        if not any(is_status_of(entry, self.id) for entry in upstream.snapshot.tools):
+            return False
+        if upstream.id not in self._told:
+            self._told.add(upstream.id)
+            self.problems.append(f"{upstream.id}: is this hub itself, and not shown")
+            logger.warning("server_left_out", extra={"server": upstream.id, "reason": "it is this hub itself"})
+        return True
 
     def health(self, server: str) -> Health:
         """How the upstream of an entry is doing."""
@@ -181,8 +197,8 @@ class Hub:
         for collision in catalog.collisions:
             if collision.name not in self._told:
                 self._told.add(collision.name)
-                fields: dict[str, Any] = {"servers": list(collision.servers), "listed": list(collision.listed)}
-                logger.warning("several servers have %r", collision.name, extra=fields)
+                servers, listed = ", ".join(collision.servers), ", ".join(filter(None, collision.listed))
+                logger.warning("several_have_it", extra={"item": collision.name, "servers": servers, "listed": listed})
 
     # -- changing --------------------------------------------------------------------
 
@@ -229,12 +245,19 @@ class Hub:
             for note in _NOTES.values():
                 front.audience.publish(Note(note))
         for upstream in gone:
-            leaving = asyncio.get_running_loop().create_task(upstream.close())
-            self._leaving.add(leaving)
-            leaving.add_done_callback(self._leaving.discard)
+            self._leaving[upstream] = asyncio.get_running_loop().create_task(self._part(upstream))
+
+    async def _part(self, upstream: Upstream) -> None:
+        """Let it finish what it has begun, then forget it."""
+        await upstream.close()
+        del self._leaving[upstream]
+        for id, peer in self.peers.items():
+            if isinstance(peer, Succession) and peer.leaving is upstream:
+                self.peers[id] = peer.new
 
     async def _make_what_differs(self, config: HubConfig) -> dict[str, Upstream]:
-        """The upstreams that cannot stay as they are, ready to be asked."""
+        """The upstreams that cannot stay as they are, ready to be asked. Those whose predecessors were in use are
+        connected before they take over, so that nothing is missing in between."""
         known = {upstream.id: upstream for upstream in self.config.upstreams}
         limits_differ = config.hub.limits_of_servers != self.config.hub.limits_of_servers
         made: dict[str, Upstream] = {}
@@ -245,6 +268,8 @@ class Hub:
                     made[upstream.id] = self._make(upstream, config.hub, self.sealer)
                     if self._is_running:
                         await made[upstream.id].start()
+            used = [upstream for id, upstream in made.items() if id in self._tried and id in self.upstreams]
+            await asyncio.gather(*(upstream.refresh() for upstream in used))
         except BaseException:
             for useless in made.values():
                 await useless.close(0)
@@ -257,8 +282,12 @@ class Hub:
         self.upstreams.clear()  # in place: others look into it
         for upstream in config.upstreams:
             if upstream.id in made:
+                old = self.peers.get(upstream.id)
                 self._add(made[upstream.id])
-                self._tried.discard(upstream.id)
+                if old is not None:
+                    self.peers[upstream.id] = Succession(self.peers[upstream.id], old, before[upstream.id])
+                else:
+                    self._tried.discard(upstream.id)
             else:
                 self.upstreams[upstream.id] = before[upstream.id]
         for id in before.keys() - self.upstreams.keys():
@@ -300,10 +329,12 @@ class Hub:
             await self.subscriptions.close()
             for front in self.fronts.values():
                 await front.close()
-            for task in self._leaving:
+            leaving = dict(self._leaving)
+            for task in leaving.values():
                 task.cancel()
-            closing = (upstream.close(0) for upstream in self.upstreams.values())
-            await asyncio.gather(*closing, *self._leaving, return_exceptions=True)
+            await asyncio.gather(*leaving.values(), return_exceptions=True)
+            ending = (upstream.close(0) for upstream in (*self.upstreams.values(), *leaving))
+            await asyncio.gather(*ending, return_exceptions=True)
 
 
 class _HubSealer:

@@ -17,7 +17,6 @@ from msgspec import UNSET, Raw, UnsetType
 
 from hubbub import bounds
 from hubbub.hub.results import address_of, how_to_read, moment, offer_results, owner_of
-from hubbub.hub.snapshot import Snapshot
 from hubbub.hub.upstream import Upstream
 from hubbub.ports import Peer
 from hubbub.protocol.content import Audio, Content, Image, ResourceLink, Text
@@ -51,11 +50,15 @@ class Results:
 
     def around(self, upstream: Upstream) -> Peer:
         """The upstream, whose results are never too large."""
+
+        def promises(tool: str) -> bool:
+            return upstream.snapshot.promises_data(tool)  # of the snapshot as it is then
+
         return Large(
             upstream,
             self.spill,
             limit=lambda: self._settings().result_bytes,
-            promises=lambda name: _promises(upstream.snapshot, name),
+            promises=promises,
             before_keeping=self._follow_settings,
         )
 
@@ -129,7 +132,8 @@ class Large:
         short = ToolReply(content=content, meta=meta or UNSET)
         short.is_error = result.is_error or UNSET
         if result.structured is not None and not result.is_error and self._promises(tool):
-            _keep_promise(short, result.structured, told)
+            wraps = isinstance(reply, RawReply) and reply.wraps and call.caller.revision.structured == "object"
+            _keep_promise(short, result.structured, told, wraps=wraps)
         return short
 
 
@@ -248,7 +252,7 @@ def _preview(result: _Result) -> bytes:
     return whole_characters(data, bounds.PREVIEW_BYTES)
 
 
-def _keep_promise(short: ToolReply, structured: Raw, told: str) -> None:
+def _keep_promise(short: ToolReply, structured: Raw, told: str, *, wraps: bool) -> None:
     """Clients refuse a success without the data that the tool's schema promises.
 
     A text is promised as any text, so the preview will do. Other data stay whole as long as they can
@@ -257,7 +261,7 @@ def _keep_promise(short: ToolReply, structured: Raw, told: str) -> None:
     if _text_in(structured) is not None:
         short.structured_content = told if memoryview(structured)[0] == _QUOTE else {_WRAPPER: told}
     elif len(structured) <= bounds.MESSAGE_BYTES:
-        short.structured_content = structured
+        short.structured_content = {_WRAPPER: structured} if wraps else structured
     else:
         short.is_error = True
 
@@ -277,7 +281,3 @@ def _text_in(structured: Raw) -> str | None:
 
 def _looks_like_json(text: str) -> bool:
     return text.lstrip()[:1] in _JSON_STARTS
-
-
-def _promises(snapshot: Snapshot, tool: str) -> bool:
-    return any(entry.name == tool and "outputSchema" in entry.members for entry in snapshot.tools)

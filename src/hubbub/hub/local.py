@@ -137,7 +137,7 @@ class LocalUpstream:
 
     async def request(self, call: Call) -> Reply:
         """Hand the call to the server."""
-        if self._phase != "ready":
+        if self._phase != "ready" and not (self._phase == "closing" and self.holds(call)):
             raise UpstreamUnavailable(self.id, "it is not running")
         self._calls += 1
         self._count += 1
@@ -149,6 +149,10 @@ class LocalUpstream:
             self._count -= 1
             if not self._count:
                 self._idle.set()
+
+    def holds(self, call: Call) -> bool:
+        """Whether a call comes back for an exchange that waits in the server."""
+        return self.server.rounds.holds(call)
 
     async def notify(self, note: Note) -> None:
         """Hand the notification to the server."""

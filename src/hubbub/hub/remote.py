@@ -208,6 +208,8 @@ class RemoteUpstream:
     async def request(self, call: Call) -> Reply:
         """Pass a call on, once; see `Upstream`."""
         if self._is_closing:
+            if self._rounds.holds(call):
+                return await self._rounds.resume(call)
             raise self._unavailable(call, "it is being taken out of the hub")
         client = self._keeper.client
         if client is None or not client.is_open or not self._breaker.is_closed:
@@ -219,6 +221,10 @@ class RemoteUpstream:
             if self._questions.can_be_asked(call.caller):
                 return await self._rounds.begin(call, self._serve)
         return await self._serve(call)
+
+    def holds(self, call: Call) -> bool:
+        """Whether a call comes back for an exchange that waits here."""
+        return self._rounds.holds(call)
 
     async def notify(self, note: Note) -> None:
         """Notifications of clients concern no upstream today."""

@@ -16,6 +16,7 @@ from hubbub import bounds
 from hubbub.client.watching import Change
 from hubbub.hub.snapshot import Snapshot
 from hubbub.ports import Peer
+from hubbub.protocol.model import Call
 
 Phase: TypeAlias = Literal["idle", "connecting", "ready", "down", "closing"]
 
@@ -98,6 +99,10 @@ class Upstream(Peer, Protocol):
 
         Never raises: a failure leaves the last snapshot, marked stale, and `state.reason`.
         """
+
+    def holds(self, call: Call) -> bool:
+        """Whether a call comes back with the answer to a question that was asked here; then it is taken even while
+        the upstream closes."""
 
     async def subscribe(self, uri: str) -> None:
         """Hear of changes of a resource through `on_change`, also after the server was restarted.

@@ -114,10 +114,10 @@ class _Known:
         self._judge = judge
         self._seen: set[bytes] = set()
 
-    def allow(self, raw: bytes) -> bool:
+    def allow(self, raw: bytes | None) -> bool:
         if raw in self._seen:
             return True
-        if not self._judge(raw.decode("latin-1")):
+        if raw is None or not self._judge(raw.decode("latin-1")):
             return False
         if len(self._seen) >= bounds.EDGE_NAMES:
             self._seen.clear()
@@ -140,6 +140,8 @@ class Hosts:
         self._exact: set[tuple[str, int | None]] = set()
         self._suffixes: list[str] = []
         self._known = _Known(self._allow)
+        self.allow = self._known.allow
+        """Whether a `Host` header is one of ours; a missing one is not."""
         for text in configured:
             self._configure(text.strip())
 
@@ -154,10 +156,6 @@ class Hosts:
             self._suffixes.append("." + authority.host)
         else:
             self._exact.add((authority.host, authority.port))
-
-    def allow(self, raw: bytes | None) -> bool:
-        """Whether a `Host` header is one of ours; a missing one is not."""
-        return raw is not None and self._known.allow(raw)
 
     def _allow(self, text: str) -> bool:
         authority = parse_authority(text)
@@ -185,6 +183,8 @@ class Origins:
         self.any = False
         self._exact: set[Origin] = set()
         self._known = _Known(self._allow)
+        self.allow = self._known.allow
+        """Whether an `Origin` header is allowed. `null`, which any page can have, never is."""
         for text in map(str.strip, configured):
             if text == ANY:
                 self.any = True
@@ -193,10 +193,6 @@ class Origins:
             if origin is None:
                 raise SettingsError(f"allowed_origins: {text!r} is not an origin; write https://example.com")
             self._exact.add(origin)
-
-    def allow(self, raw: bytes) -> bool:
-        """Whether an `Origin` header is allowed. `null`, which any page can have, never is."""
-        return self._known.allow(raw)
 
     def _allow(self, text: str) -> bool:
         origin = parse_origin(text)

@@ -32,7 +32,7 @@ def encode_line(message: bytes) -> bytes:
     Raw line breaks in JSON are only ever space between tokens, so a text that
     passes through with its own layout may lose them.
     """
-    if b"\n" in message or b"\r" in message:
+    if message.find(b"\n") >= 0 or message.find(b"\r") >= 0:  # `in` would first take the text for a number
         message = message.replace(b"\n", b" ").replace(b"\r", b" ")
     return message + b"\n"
 

@@ -76,8 +76,8 @@ def decode_value(text: str) -> str:
     Raises: HeaderMismatch, if the base64 is not exactly what encoding gives, or not UTF-8.
     """
     text = text.strip(" \t")
-    encoded = text.removeprefix(_BASE64_START).removesuffix(_BASE64_END)
-    if len(text) - len(encoded) != len(_BASE64_START) + len(_BASE64_END):
+    encoded = _encoded(text) if text.startswith(_BASE64_START) else None
+    if encoded is None:
         if not _LITERAL.fullmatch(text):
             raise HeaderMismatch("A header value with anything but visible ASCII must be sent in its base64 form")
         return text
@@ -90,6 +90,12 @@ def decode_value(text: str) -> str:
         raise HeaderMismatch("A header value in base64 is not UTF-8 text") from error
     except ValueError as error:
         raise HeaderMismatch(f"A header value is not valid base64: {error}") from error
+
+
+def _encoded(text: str) -> str | None:
+    """What stands between the markers; None if they are not both there."""
+    rest = text.removeprefix(_BASE64_START)
+    return rest.removesuffix(_BASE64_END) if rest.endswith(_BASE64_END) else None
 
 
 def header_parameters(schema: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

@@ -12,29 +12,30 @@ that its users want to send.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from hubbub.errors import SettingsError
 
 HeaderList: TypeAlias = Sequence[tuple[bytes, bytes]]
 _COOKIE = b"cookie"
+_NONE: frozenset[bytes] = frozenset()
 
 
 class Headers:
     """A mapping over the headers of one request. Names are lower-case bytes."""
 
-    __slots__ = ("_doubled", "_values")
+    __slots__ = ("_doubled", "_values", "has_doubled", "raw")
 
     def __init__(self, pairs: HeaderList = ()) -> None:
         self._values: Mapping[bytes, bytes] = dict(pairs)
-        self._doubled: frozenset[bytes] | None = None
-        if len(self._values) != len(pairs):
+        self._doubled: frozenset[bytes] = _NONE
+        self.has_doubled = len(self._values) != len(pairs)
+        """Whether any name at all came more than once."""
+        if self.has_doubled:
             self._values, self._doubled = _joined(pairs)
-
-    def raw(self, name: bytes) -> bytes | None:
+        self.raw: Callable[[bytes], bytes | None] = self._values.get
         """The value as it came."""
-        return self._values.get(name)
 
     def get(self, name: bytes) -> str | None:
         """The value as text, one character for each byte."""
@@ -44,14 +45,9 @@ class Headers:
     def __contains__(self, name: object) -> bool:
         return name in self._values
 
-    @property
-    def has_doubled(self) -> bool:
-        """Whether any name at all came more than once."""
-        return self._doubled is not None
-
     def doubled(self, name: bytes) -> bool:
         """Whether this name came more than once."""
-        return self._doubled is not None and name in self._doubled
+        return name in self._doubled
 
 
 def _joined(pairs: Iterable[tuple[bytes, bytes]]) -> tuple[dict[bytes, bytes], frozenset[bytes]]:

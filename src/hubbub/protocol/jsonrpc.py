@@ -78,6 +78,8 @@ _ID_VALUE = re.compile(rb'\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)\s*[,}]', re.DOTALL
 _SMALLEST_MEMBER = len(b',"id":1')
 """Less than this between the members is space; more may be a member once more."""
 _ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_SHORT_BYTES = 1024
+"""Of a message in which counting brackets is quicker than looking for each."""
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 """One level down for what opens, one up for what closes, as signed bytes."""
 
@@ -141,17 +143,23 @@ def _refuse_unless_json(data: bytes) -> None:
 
 def _check_nesting(data: bytes) -> None:
     """Few brackets prove shallow nesting; only messages with many are measured."""
-    if len(data) <= 2 * bounds.NESTING_DEPTH:
-        return  # a level takes two bytes at least
+    if _has_many_brackets(data):
+        _measure_nesting(data)
+
+
+def _has_many_brackets(data: bytes) -> bool:
+    """A long message is mostly text, over which `find` leaps."""
+    if len(data) <= _SHORT_BYTES:
+        return data.count(b"[") + data.count(b"{") > bounds.NESTING_DEPTH
     seen = 0
     for bracket in (b"[", b"{"):
         position = data.find(bracket)
         while position >= 0:
             seen += 1
             if seen > bounds.NESTING_DEPTH:
-                _measure_nesting(data)
-                return
+                return True
             position = data.find(bracket, position + 1)
+    return False
 
 
 def _measure_nesting(data: bytes) -> None:
@@ -164,41 +172,36 @@ def _check_members(envelope: Envelope, data: bytes) -> None:
     """Check what the types of `Envelope` do not: id, shape of params, doubled members."""
     if envelope.jsonrpc != "2.0":
         raise InvalidRequest('`jsonrpc` must be "2.0"')
-    if envelope.method is UNSET and envelope.result is UNSET and envelope.error is UNSET:
-        raise InvalidRequest("A message needs a `method`, or a `result` or `error` if it is an answer")
-    identifier = envelope.id
+    identifier, method, params = envelope.id, envelope.method, envelope.params
+    # The length of this message if it was written compactly, with each member once.
+    accounted = 17 + (_answer_bytes(envelope) if method is UNSET else 12 + len(method))
     if identifier is not UNSET:
-        _check_id(bytes(identifier))
-    params = envelope.params
-    if params is not UNSET and memoryview(params)[0] not in b"{[":
-        raise InvalidRequest("`params` must be an object or an array")
-    if len(data) - _accounted_bytes(envelope) >= _SMALLEST_MEMBER:
+        _check_id(identifier)
+        accounted += 6 + len(identifier)
+    if params is not UNSET:
+        if memoryview(params)[0] not in b"{[":
+            raise InvalidRequest("`params` must be an object or an array")
+        accounted += 10 + len(params)
+    if len(data) - accounted >= _SMALLEST_MEMBER:
         _refuse_doubled_members(envelope, data)
 
 
-def _check_id(identifier: bytes) -> None:
-    if identifier[0] not in b'"-0123456789n':
-        raise InvalidRequest("`id` must be a string, a number or null")
-    if len(identifier) > bounds.IDENTIFIER_BYTES:
-        raise MessageTooLarge("`id`", bounds.IDENTIFIER_BYTES)
-
-
-def _accounted_bytes(envelope: Envelope) -> int:
-    """The length of this message if it was written compactly, with each member once."""
-    total = 1
-    if envelope.jsonrpc:
-        total += 13 + len(envelope.jsonrpc)
-    if envelope.id is not UNSET:
-        total += 6 + len(envelope.id)
-    if envelope.method is not UNSET:
-        total += 12 + len(envelope.method)
-    if envelope.params is not UNSET:
-        total += 10 + len(envelope.params)
+def _answer_bytes(envelope: Envelope) -> int:
+    total = 0
     if envelope.result is not UNSET:
         total += 10 + len(envelope.result)
     if envelope.error is not UNSET:
         total += 9 + len(envelope.error)
+    if not total:
+        raise InvalidRequest("A message needs a `method`, or a `result` or `error` if it is an answer")
     return total
+
+
+def _check_id(identifier: Raw | bytes) -> None:
+    if memoryview(identifier)[0] not in b'"-0123456789n':
+        raise InvalidRequest("`id` must be a string, a number or null")
+    if len(identifier) > bounds.IDENTIFIER_BYTES:
+        raise MessageTooLarge("`id`", bounds.IDENTIFIER_BYTES)
 
 
 def _refuse_doubled_members(envelope: Envelope, data: bytes) -> None:
@@ -223,7 +226,7 @@ def _refuse_doubled_members(envelope: Envelope, data: bytes) -> None:
 def id_key(identifier: Raw | bytes) -> bytes:
     """The id as a dictionary key: equal ids have equal keys, however they are escaped."""
     key = bytes(identifier)
-    if b"\\" in key and key[:1] == b'"':
+    if key[:1] == b'"' and key.find(b"\\") >= 0:
         return _encoder.encode(_decode_string(key))
     return key
 

@@ -44,14 +44,11 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
     """Changes are heard on `subscriptions/listen`, not pushed unasked."""
     stateless: bool = False
     """Each request says for itself who asks and in which version."""
-
-    @property
-    def is_mcp(self) -> bool:
-        """Whether this is an MCP revision rather than plain JSON-RPC."""
-        return self.era != "plain"
+    is_mcp: bool = True
+    """Whether this is an MCP revision rather than plain JSON-RPC."""
 
 
-PLAIN: Final = Revision(version="", era="plain", batches=True)
+PLAIN: Final = Revision(version="", era="plain", batches=True, is_mcp=False)
 
 R2024_11_05: Final = Revision(version="2024-11-05", era="legacy")
 

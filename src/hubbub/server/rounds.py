@@ -61,6 +61,16 @@ class Rounds:
         round_.start(start, self._forget)
         return await self._turn(round_, call)
 
+    def holds(self, call: Call) -> bool:
+        """Whether a call comes back for an exchange that is suspended here."""
+        if getattr(call.params, "request_state", UNSET) is UNSET:
+            return False
+        try:
+            self._find(call)
+        except InvalidParams:
+            return False
+        return True
+
     async def resume(self, call: Call) -> Reply:
         """Go on with a suspended handler; its result, or its next questions."""
         round_ = self._find(call)

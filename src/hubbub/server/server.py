@@ -11,7 +11,7 @@ knows nothing of bytes or transports; `hubbub.app` puts it on one.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar, overload
 
@@ -166,14 +166,14 @@ class Server:
 
     # -- answering -----------------------------------------------------------
 
-    async def request(self, call: Call) -> Reply:
+    def request(self, call: Call) -> Coroutine[Any, Any, Reply]:
         """Answer one call in its caller's revision."""
         method = METHODS[call.caller.revision.era].get(call.method)
         if method is None:
-            return await call_by_name(self, call)
+            return call_by_name(self, call)
         if isinstance(call.params, InvalidParams):
             raise call.params
-        return await method(self, call)
+        return method(self, call)
 
     def tool_headers(self, name: str) -> Mapping[str, tuple[str, ...]]:
         """Which arguments of a tool HTTP clients mirror in headers."""

@@ -77,6 +77,8 @@ class Tool:
         self._handler = Handler(function, next((key for key, kind in injected.items() if kind is Context), None))
         self.asks = {key: ask for key, ask in injected.items() if isinstance(ask, Ask)}
         """Inputs that the person gives before the function starts."""
+        self.converses = self._handler.context_name is not None or bool(self.asks)
+        """Whether a call may ask the caller something before it answers."""
         self.headers = header_parameters(self.arguments.schema)
         """Which arguments HTTP clients mirror in headers."""
 
@@ -94,11 +96,6 @@ class Tool:
     def annotations(self) -> ToolAnnotations | None:
         """The hints that the tool was declared with."""
         return None if self._entry.annotations is UNSET else self._entry.annotations
-
-    @property
-    def converses(self) -> bool:
-        """Whether a call may ask the caller something before it answers."""
-        return self._handler.context_name is not None or bool(self.asks)
 
     def entry(self, revision: Revision) -> ToolEntry:
         """The tool as `tools/list` shows it in this revision."""

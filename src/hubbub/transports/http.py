@@ -24,7 +24,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Endpoint = Callable[[HttpExchange], Awaitable[None]]
 
-_JSON = (b"content-type", b"application/json")
+_REQUEST = "http.request"
 _STREAM = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -35,80 +35,75 @@ _STREAM = (
 class Exchange:
     """One HTTP request and the answer being written to it."""
 
-    __slots__ = (
-        "_done",
-        "_limit",
-        "_receive",
-        "_send",
-        "_streaming",
-        "_task",
-        "_watcher",
-        "client",
-        "has_answered",
-        "has_left",
-        "headers",
-        "method",
-        "path",
-        "query",
-        "scheme",
-        "status",
-    )
+    # What most requests never change is said once, here.
+    has_left = False
+    has_answered = False
+    status = 0
+    _streaming = False
+    _done = False
+    _task: asyncio.Task[Any] | None = None
+    _watcher: asyncio.Task[None] | None = None
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, headers: Headers, limit: int) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
-        self.query: str = scope["query_string"].decode("latin-1")
-        self.scheme: str = scope.get("scheme", "http")
-        self.client: str = scope["client"][0] if scope.get("client") else ""
-        self.headers = Headers(scope["headers"])
-        self.has_left = False
-        self.has_answered = False
-        self.status = 0
+        client = scope.get("client")
+        self.client: str = client[0] if client else ""
+        self.headers = headers
+        self._scope = scope
         self._receive = receive
         self._send = send
         self._limit = limit
-        self._streaming = False
-        self._done = False
-        self._task: asyncio.Task[Any] | None = None
-        self._watcher: asyncio.Task[None] | None = None
+
+    @property
+    def query(self) -> str:
+        """What stands behind the path."""
+        query: bytes = self._scope["query_string"]
+        return query.decode("latin-1")
+
+    @property
+    def scheme(self) -> str:
+        """`http` or `https`."""
+        scheme: str = self._scope.get("scheme", "http")
+        return scheme
 
     async def body(self) -> bytes:
         """The request's body, nearly always one chunk that is already there.
 
         A sender that is too slow loses its connection: the HTTP server sees to that.
         """
-        announced = self.headers.get(b"content-length")
+        announced = self.headers.raw(b"content-length")
         if announced is not None and announced.isdigit() and int(announced) > self._limit:
             raise MessageTooLarge("The body", self._limit)
-        body, more = await self._chunk()
-        if more:
-            body = await self._rest_of_body(body)
+        message = await self._receive()
+        body: bytes = message.get("body", b"")
+        if message.get("more_body") or message["type"] != _REQUEST:
+            body = await self._rest_of_body(message)
         if len(body) > self._limit:
             raise MessageTooLarge("The body", self._limit)
         return body
 
-    async def _rest_of_body(self, first: bytes) -> bytes:
-        chunks, size, more = [first], len(first), True
-        while more and size <= self._limit:
-            chunk, more = await self._chunk()
-            chunks.append(chunk)
-            size += len(chunk)
+    async def _rest_of_body(self, message: Message) -> bytes:
+        chunks, size = [], 0
+        while size <= self._limit:
+            if message["type"] != _REQUEST:
+                raise ConnectionClosed("The caller left before sending its request")
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+            if not message.get("more_body"):
+                break
+            message = await self._receive()
         return b"".join(chunks)
 
-    async def _chunk(self) -> tuple[bytes, bool]:
-        message = await self._receive()
-        if message["type"] == "http.disconnect":
-            raise ConnectionClosed("The caller left before sending its request")
-        return message.get("body", b""), message.get("more_body", False)
-
-    async def reply(self, status: int, body: bytes = b"", headers: HeaderList = ()) -> None:
-        """Answer in one piece; JSON unless the headers say otherwise."""
+    async def reply(
+        self, status: int, body: bytes = b"", headers: HeaderList = (), *, kind: bytes = b"application/json"
+    ) -> None:
+        """Answer in one piece, of the given media type."""
         self._done = self.has_answered = True
         self.status = status
-        length = (b"content-length", str(len(body)).encode())
-        fields = [length, *headers]
-        if body and not any(name == b"content-type" for name, _ in headers):
-            fields.append(_JSON)
+        fields = [(b"content-length", b"%d" % len(body)), *headers]
+        if body:
+            fields.append((b"content-type", kind))
         await self._send({"type": "http.response.start", "status": status, "headers": fields})
         await self._send({"type": "http.response.body", "body": body})
 
@@ -136,8 +131,9 @@ class Exchange:
         The watcher starts after the running task has first had to wait, so that calls
         that finish at once never pay for it.
         """
-        self._task = asyncio.current_task() if cancel else None
-        asyncio.get_running_loop().call_soon(self._start_watcher)
+        loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task(loop) if cancel else None
+        loop.call_soon(self._start_watcher)
 
     def unwatch(self) -> None:
         """Stop noticing."""
@@ -167,10 +163,13 @@ class Exchange:
                 return
 
 
-def application(endpoint: Endpoint, *, limit: int = bounds.MESSAGE_BYTES) -> App:
-    """An ASGI application for HTTP requests only."""
+def application(endpoint: Endpoint, *, limit: int = bounds.MESSAGE_BYTES, pages: App | None = None) -> App:
+    """An ASGI application for HTTP requests only. Those of pages go to an app of their own, if there is one."""
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await endpoint(Exchange(scope, receive, send, limit))
+    def app(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        headers = Headers(scope["headers"])
+        if pages is not None and headers.raw(b"origin") is not None:
+            return pages(scope, receive, send)
+        return endpoint(Exchange(scope, receive, send, headers, limit))
 
     return app

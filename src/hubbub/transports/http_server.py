@@ -23,6 +23,7 @@ from hubbub import bounds
 from hubbub.errors import SettingsError
 from hubbub.observe import log_refusal
 from hubbub.ports import CutOff
+from hubbub.transports.answer import Answer
 from hubbub.transports.http import App
 
 _SWEEP_TICKS: Final = 10  # uvicorn ticks ten times a second
@@ -98,6 +99,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_head = True
         self._overhead_bytes = 0
         self._waiting_since: float | None = self.loop.time()
+        self._idle_since: float | None = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the request that is being served; uvicorn tells only the last of those that came in a row."""
@@ -118,6 +120,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """A request starts."""
         super().on_message_begin()
         self._waiting_since = self.loop.time()
+        self._idle_since = None
 
     def on_headers_complete(self) -> None:
         """The head is there; one that came in a single piece is measured only now."""
@@ -142,11 +145,23 @@ class BoundedProtocol(HttpToolsProtocol):
         self._waiting_since = None
         super().on_message_complete()
 
+    def on_response_complete(self) -> None:
+        """An answer is whole. The sweep finds who asks nothing more: uvicorn sets a timer for each answer instead."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._idle_since = self.loop.time()
+
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         self._served = cycle
         if app is service_unavailable:
             log_refusal(cycle.scope["path"], 503, address_of(self))
-        super()._start_asgi_task(cycle, app)
+        answer: Any = Answer(app, cycle).serve
+        super()._start_asgi_task(cycle, answer)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP, unless the connection was given up already."""
@@ -164,6 +179,10 @@ class BoundedProtocol(HttpToolsProtocol):
             closing = b"connection: close\r\ncontent-length: 0\r\n\r\n"
             self.transport.write(b"HTTP/1.1 %b\r\n%b%b" % (status, headers, closing))
         self.transport.close()
+
+    def is_idle(self, now: float) -> bool:
+        """Whether it is kept open for nothing."""
+        return self._idle_since is not None and now - self._idle_since > self.timeout_keep_alive
 
     def is_overdue(self, now: float) -> bool:
         """Whether its request takes too long to arrive."""
@@ -232,8 +251,12 @@ class HttpServer(uvicorn.Server):
             if connection.unread.is_stuck(connection.transport, now, self._slow_reader_s):
                 self._site.cut_off("slow_reader", address_of(connection))
                 connection.transport.abort()  # to close it would be to wait until all is read
-            elif isinstance(connection, BoundedProtocol) and connection.is_overdue(now):
+            elif not isinstance(connection, BoundedProtocol):
+                continue
+            elif connection.is_overdue(now):
                 connection.give_up(_TOO_SLOW, "slow_sender")
+            elif connection.is_idle(now):
+                connection.timeout_keep_alive_handler()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let open streams end before waiting for them."""
@@ -252,6 +275,7 @@ def prepare(
     config = BoundedConfig(
         site,
         limits,
+        interface="asgi3",
         http=BoundedProtocol,
         ws=BoundedWebSocket,
         loop="none",

@@ -82,7 +82,7 @@ class OldPair:
         if found.duplex.is_busy:
             raise Overloaded("calls on one stream", bounds.IN_FLIGHT)
         found.duplex.receive(message, is_counted=True)
-        await exchange.reply(202, b"Accepted", [(b"content-type", b"text/plain")])
+        await exchange.reply(202, b"Accepted", kind=b"text/plain")
 
     def end_streams(self) -> None:
         """Let every stream end, once what runs is answered."""

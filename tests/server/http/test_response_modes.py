@@ -63,7 +63,7 @@ async def posting(
     server: Server, mode: ResponseMode, method: str, params: dict[str, Any] | None = None
 ) -> AsyncIterator[Posted]:
     posted = Posted(method, params or {})
-    app = application(Endpoint(server, mode=mode))
+    app = application(Endpoint(server, mode=mode).serve)
     async with server.running():
         task = asyncio.create_task(app(posted.scope, posted.receive, posted.send))
         try:

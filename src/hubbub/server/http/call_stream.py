@@ -7,7 +7,10 @@ so its events are numbered and kept, and the call outlives its connection.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Literal
+
+import msgspec
 
 from hubbub.errors import MissingCapability
 from hubbub.ports import HttpExchange
@@ -19,31 +22,21 @@ from hubbub.protocol.sse import encode_event
 from hubbub.server.http.sessions import Session
 from hubbub.server.http.streams import Stream
 
-EVENT_STREAM = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform"))
+_UNCHANGED = (b"cache-control", b"no-cache, no-transform")
 ResponseMode = Literal["auto", "json", "sse"]
 
 
-class CallStream:
+class CallStream(msgspec.Struct, eq=False):
     """Where the answer to one HTTP call goes, and what comes before it."""
 
-    __slots__ = ("_exchange", "_headers", "_is_open", "_is_released", "_mode", "_revision", "_session", "_stream")
-
-    def __init__(
-        self,
-        exchange: HttpExchange,
-        revision: Revision,
-        mode: ResponseMode,
-        session: Session | None = None,
-        headers: HeaderList = (),
-    ) -> None:
-        self._exchange = exchange
-        self._revision = revision
-        self._mode = mode
-        self._session = session
-        self._headers = headers
-        self._stream: Stream | None = None
-        self._is_open = False
-        self._is_released = False
+    _exchange: HttpExchange
+    _revision: Revision
+    _mode: ResponseMode
+    _session: Session | None = None
+    _headers: HeaderList = ()
+    _stream: Stream | None = None
+    _is_open: bool = False
+    _is_released: bool = False
 
     async def notify(self, note: Note) -> None:
         """Stream a notification; a caller that takes only JSON does not get any."""
@@ -56,15 +49,18 @@ class CallStream:
             raise MissingCapability({"text/event-stream": {}})
         return await self._session.questions.ask(call, self._event)
 
-    async def answer(self, status: int, response: bytes) -> None:
+    def answer(self, status: int, response: bytes) -> Awaitable[None]:
         """Send the answer and end."""
         if self._is_open:
-            await self._event(response)
-            await self._end()
-        elif self._mode == "sse" and status == 200:
-            await self._exchange.reply(200, self._whole_stream(response), (*self._headers, *EVENT_STREAM))
-        else:
-            await self._exchange.reply(status, response, self._headers)
+            return self._finish(response)
+        if self._mode == "sse" and status == 200:
+            body, headers = self._whole_stream(response), (*self._headers, _UNCHANGED)
+            return self._exchange.reply(200, body, headers, kind=b"text/event-stream")
+        return self._exchange.reply(status, response, self._headers)
+
+    async def _finish(self, response: bytes) -> None:
+        await self._event(response)
+        await self._end()
 
     async def abandon(self) -> None:
         """End without an answer: the call was cancelled."""

@@ -97,7 +97,7 @@ class Endpoint:
             self._routes["/sse"] = {"GET": old_pair.listen}
             self._routes["/messages"] = {"POST": old_pair.post}
 
-    async def __call__(self, exchange: HttpExchange) -> None:
+    async def serve(self, exchange: HttpExchange) -> None:
         """Answer one request."""
         name, is_stopping = None, False
         try:
@@ -138,9 +138,8 @@ class Endpoint:
 
     async def admit(self, headers: Headers, client: str, path: str) -> Principal | Refusal:
         """Who calls, or why they may not: for every route and for WebSockets alike."""
-        version = headers.get(b"x-mcp-version")
-        if version is not None and version.split(".")[0] != API_MAJOR:
-            return Refusal(400, f"This API is version {API_VERSION}; X-MCP-Version asks for {version[:20]!r}")
+        if headers.raw(b"x-mcp-version") is not None and (refusal := _refuse_version(headers)) is not None:
+            return refusal
         principal: Principal | Refusal = ANONYMOUS
         if self._gate is not None:
             principal = await self._gate(headers, client)
@@ -220,7 +219,7 @@ class Endpoint:
     async def _figures(self, exchange: HttpExchange, principal: Principal) -> None:
         assert self._metrics is not None
         body = self._metrics.render()
-        await exchange.reply(200, body, [(b"content-type", CONTENT_TYPE.encode())])
+        await exchange.reply(200, body, kind=CONTENT_TYPE.encode())
 
     # -- sessions and the end ----------------------------------------------------
 
@@ -239,7 +238,14 @@ class Endpoint:
 
 
 def _methods_of(route: McpRoute) -> dict[str, Route]:
-    return {"POST": route.post, "GET": route.listen, "DELETE": route.end_session}
+    return {"POST": route.post.serve, "GET": route.listen, "DELETE": route.end_session}
+
+
+def _refuse_version(headers: Headers) -> Refusal | None:
+    version = headers.get(b"x-mcp-version") or ""
+    if version.split(".")[0] == API_MAJOR:
+        return None
+    return Refusal(400, f"This API is version {API_VERSION}; X-MCP-Version asks for {version[:20]!r}")
 
 
 def _log_refusal(exchange: HttpExchange, pattern: str, principal: str | None) -> None:

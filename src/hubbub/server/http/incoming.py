@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
 from hubbub.ports import HttpExchange, Peer
-from hubbub.protocol.jsonrpc import NULL, Envelope
+from hubbub.protocol.jsonrpc import Envelope
 from hubbub.protocol.model import Call, Caller, Meta, Principal
 from hubbub.server.http.sessions import Session
 
@@ -19,21 +19,15 @@ class Incoming(msgspec.Struct):
     exchange: HttpExchange
     principal: Principal
     message: Envelope
+    id: Raw
+    """Null if it has none."""
     method: str
     raw: Raw
     params: Any
     meta: Meta
     session: Session | None
-
-    @property
-    def is_request(self) -> bool:
-        """Whether it wants an answer."""
-        return bool(self.method) and self.message.id is not UNSET
-
-    @property
-    def id(self) -> Raw:
-        """Its id, or null."""
-        return NULL if self.message.id is UNSET else self.message.id
+    is_request: bool
+    """Whether it wants an answer."""
 
     def call(self, caller: Caller, back: Peer) -> Call:
         """The message as a call."""

@@ -42,10 +42,10 @@ class Legacy:
 
     def session_of(self, headers: Headers, principal: Principal) -> tuple[Session | None, bool]:
         """The session that a request belongs to, and whether it names one in the header."""
-        named = headers.get(SESSION_HEADER)
+        named = headers.raw(SESSION_HEADER)
         if named is not None:
-            return self._sessions.find(named, principal.name), True
-        cookie = read_cookie(headers.get(b"cookie")) if b"cookie" in headers else None
+            return self._sessions.find(named.decode("latin-1"), principal.name), True
+        cookie = None if headers.raw(b"cookie") is None else read_cookie(headers.get(b"cookie"))
         return (None if cookie is None else self._sessions.find(cookie, principal.name)), False
 
     async def initialize(self, incoming: Incoming) -> None:

@@ -7,6 +7,7 @@ refusal before that is answered here, in the era that the message claims to be o
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import NamedTuple
 
 import msgspec
@@ -37,6 +38,7 @@ from hubbub.server.http.plain import Plain
 from hubbub.server.http.sessions import Session
 
 VERSION_HEADER = b"mcp-protocol-version"
+_JSON = b"application/json"
 _ROUTE = "/mcp"
 """What its messages are counted as, at whichever path they come in."""
 _NO_BATCHES = "Batches are not part of this protocol revision; send one message at a time"
@@ -60,9 +62,9 @@ class Post:
         self._plain_allowed = plain_allowed
         self._quotas = quotas
 
-    async def __call__(self, exchange: HttpExchange, principal: Principal) -> None:
+    async def serve(self, exchange: HttpExchange, principal: Principal) -> None:
         """Serve one POST."""
-        if not _is_json(exchange.headers.get(b"content-type")):
+        if not _is_json(exchange.headers.raw(b"content-type")):
             wrong = InvalidRequest("Send JSON, with the header `Content-Type: application/json`")
             await _refuse(exchange, wrong, NEWEST_LEGACY, status=415)
             return
@@ -89,10 +91,9 @@ class Post:
             revision = self._climb(incoming, facts)
         except HubbubError as error:
             spoken = NEWEST_MODERN if claims_modern(facts) else NEWEST_LEGACY
-            identifier = NULL if message.id is UNSET else message.id
-            await _refuse(exchange, error, spoken, identifier)
+            await _refuse(exchange, error, spoken, incoming.id)
             return
-        await self._serve(incoming, revision)
+        await self._dispatch(incoming, revision)
 
     def _climb(self, incoming: Incoming, facts: Facts) -> Revision:
         if incoming.is_request:
@@ -104,19 +105,18 @@ class Post:
             return NEWEST_MODERN
         return climb(facts)
 
-    async def _serve(self, incoming: Incoming, revision: Revision) -> None:
+    def _dispatch(self, incoming: Incoming, revision: Revision) -> Awaitable[None]:
         if not incoming.is_request:
             if incoming.session is not None:
                 self._legacy.take(incoming)
-            await incoming.exchange.reply(202)
-        elif revision.stateless:
-            await self._modern.call(incoming, revision)
-        elif incoming.method == "initialize":
-            await self._legacy.initialize(incoming)
-        elif incoming.session is not None:
-            await self._legacy.call(incoming)
-        else:
-            await self._plain.call(incoming)
+            return incoming.exchange.reply(202)
+        if revision.stateless:
+            return self._modern.call(incoming, revision)
+        if incoming.method == "initialize":
+            return self._legacy.initialize(incoming)
+        if incoming.session is not None:
+            return self._legacy.call(incoming)
+        return self._plain.call(incoming)
 
     async def _batch(
         self,
@@ -187,7 +187,9 @@ def _incoming(exchange: HttpExchange, principal: Principal, message: Envelope, s
     method = "" if message.method is UNSET else message.method
     raw = EMPTY if message.params is UNSET else message.params
     params, meta = decode_params(method, raw)
-    return Incoming(exchange, principal, message, method, raw, params, meta, session)
+    is_request = message.id is not UNSET and method != ""
+    identifier = NULL if message.id is UNSET else message.id
+    return Incoming(exchange, principal, message, identifier, method, raw, params, meta, session, is_request)
 
 
 async def _refuse(
@@ -203,5 +205,7 @@ async def _refuse(
     await exchange.reply(http_status(error) if status is None else status, body, headers)
 
 
-def _is_json(content_type: str | None) -> bool:
-    return content_type is not None and content_type.split(";")[0].strip().lower() == "application/json"
+def _is_json(content_type: bytes | None) -> bool:
+    if content_type == _JSON:
+        return True
+    return content_type is not None and content_type.partition(b";")[0].strip().lower() == _JSON
