@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import client, http, report, stdio, tabletop
+from bench import client, http, hub, report, stdio, tabletop
 from bench.figures import Pace, Suite
 from bench.process import BenchError, pin_generator
 
-# What can be measured, by name. `hub` belongs here, in a module of its own that offers a `Suite`.
+# What can be measured, by name.
 SUITES: dict[str, Suite] = {
     "stdio": stdio.SUITE,
     "http": http.SUITE,
     "client": client.SUITE,
+    "hub": hub.SUITE,
     "tabletop": tabletop.SUITE,
 }
 

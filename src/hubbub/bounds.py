@@ -98,6 +98,8 @@ IDLE_CONNECTION_S: Final = 60
 """How long a connection may stay open between two requests."""
 BACKLOG: Final = 2048
 """Connections that wait to be accepted."""
+WATCHED_AFTER_S: Final = 0.02
+"""A call that runs for so long is worth noticing that its caller has left."""
 KEEP_ALIVE_S: Final = 15.0
 """How often a quiet stream says that it is still there."""
 SLOW_READER_S: Final = 30.0
@@ -167,6 +169,14 @@ PROBE_S: Final = 10.0
 """How long a stream of the oldest transport may take to tell where to post."""
 CONNECT_S: Final = 10.0
 """One connection to a server."""
+NEXT_ADDRESS_S: Final = 0.25
+"""After so long the next address of a server is tried as well (RFC 8305)."""
+KEPT_CONNECTION_S: Final = 15.0
+"""A connection to a server that nobody uses."""
+BODY_WAITING_BYTES: Final = 256 * 1024
+"""Of an answer that nobody reads; beyond it the server has to wait."""
+BODY_PIECE_BYTES: Final = 64 * 1024
+"""Of a compressed body, decompressed at once."""
 RESPONSE_BYTES: Final = 8 * 1024 * 1024
 """One answer's body, or the data of one of its events."""
 LINE_BYTES: Final = 16 * 1024 * 1024
