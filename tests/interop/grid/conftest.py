@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.http.processes import ServerProcess
 from tests.interop.foreign import JUDGES
 from tests.interop.grid.visiting import LEGACY, MODERN, Stand, see
-from tests.interop.grid.workshops import WORKSHOPS, Workshop, hub_before, hub_on_stdio, hub_with, inner_on_stdio
+from tests.interop.grid.workshops import WORKSHOPS, Workshop, Yard, hub_before, inner_on_stdio, write_config
 
 VISIT_S = 120.0
 SCRIPT = Path(__file__).with_name("visit.mjs")
@@ -20,18 +21,24 @@ Visits = Callable[[str, str, Workshop, str], dict[str, Any]]
 
 
 @pytest.fixture(scope="session")
-def hub(node: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Workshop], Stand]]:
+def yard(node: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
+    found = Yard(node, tmp_path_factory.mktemp("yard"))
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="session")
+def hub(yard: Yard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Workshop], Stand]]:
     """Where each workshop is found behind one hub that has them all, over HTTP."""
-    folder = tmp_path_factory.mktemp("hub")
-    with hub_with(node, folder, WORKSHOPS) as (process, _):
-        yield lambda workshop: Stand(
-            f"{process.url}/mcp", workshop.name, workshop.journal(folder), f"{workshop.name}__"
-        )
+    entries = {workshop: yard.entry(workshop) for workshop in WORKSHOPS}
+    with ServerProcess(*write_config(tmp_path_factory.mktemp("hub"), entries)) as process:
+        yield lambda workshop: Stand(f"{process.url}/mcp", workshop.name, yard.journal(workshop), f"{workshop.name}__")
 
 
 @pytest.fixture(scope="session")
 def visits(
     node: list[str],
+    yard: Yard,
     tmp_path_factory: pytest.TempPathFactory,
     within: Callable[..., Any],
     request: pytest.FixtureRequest,
@@ -51,23 +58,19 @@ def visits(
     def standing(front: str, workshop: Workshop, folder: Path) -> Iterator[Stand]:
         match front:
             case "direct":
-                with workshop.stand(node, folder) as stand:
-                    yield stand
+                yield yard.stand(workshop)
             case "http":
                 yield request.getfixturevalue("hub")(workshop)
             case "stdio":
-                with hub_on_stdio(node, folder, workshop) as stand:
-                    yield stand
+                yield yard.behind_stdio(workshop, folder)
             case "chain-legacy":
-                with (
-                    hub_on_stdio(node, folder, workshop) as stand,
-                    hub_before(inner_on_stdio(stand), folder, LEGACY) as url,
-                ):
-                    yield replace(stand, place=url)
+                inner = request.getfixturevalue("hub")(workshop)
+                with hub_before({"url": inner.place}, folder, LEGACY) as url:
+                    yield replace(inner, place=url)
             case "chain-modern":
-                stand = request.getfixturevalue("hub")(workshop)
-                with hub_before({"url": stand.place}, folder, MODERN) as url:
-                    yield replace(stand, place=url)
+                inner = yard.behind_stdio(workshop, folder)
+                with hub_before(inner_on_stdio(inner), folder, MODERN) as url:
+                    yield replace(inner, place=url)
 
     return visit
 

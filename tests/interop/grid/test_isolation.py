@@ -13,7 +13,7 @@ from tests.interop.python_client import DEPRECATED
 
 pytestmark = [pytest.mark.filterwarnings(DEPRECATED), pytest.mark.timeout(150)]
 NAMES = {"Ada": LEGACY, "Bob": LEGACY, "Cid": MODERN, "Dot": MODERN}
-ROUNDS = 3
+ROUNDS = 2
 
 
 @pytest.fixture(params=[pytest.param(workshop, id=workshop.name) for workshop in QUICK])

@@ -31,31 +31,6 @@ class Workshop:
     def name(self) -> str:
         return f"{self.sdk}-{'modern' if self.era == MODERN else 'legacy'}-{self.transport}"
 
-    def journal(self, folder: Path) -> Path:
-        return folder / f"{self.name}.journal"
-
-    def command(self, node: list[str], folder: Path) -> list[str]:
-        program = PROGRAMS[self.sdk]
-        runner = [sys.executable, *QUIET] if program.endswith(".py") else node
-        return [*runner, str(SERVERS / program), self.transport, self.name, str(self.journal(folder))]
-
-    @contextlib.contextmanager
-    def entry(self, node: list[str], folder: Path) -> Iterator[dict[str, Any]]:
-        """How an `mcpServers` file names it; over HTTP it runs meanwhile."""
-        command = self.command(node, folder)
-        if self.transport == "stdio":
-            yield {"command": command[0], "args": command[1:], "env": {"JUDGES": str(JUDGES)}}
-            return
-        with listening(command) as port:
-            yield {"type": "http", "url": f"http://127.0.0.1:{port}/mcp"}
-
-    @contextlib.contextmanager
-    def stand(self, node: list[str], folder: Path) -> Iterator[Stand]:
-        """Where a client finds it without a hub."""
-        with self.entry(node, folder) as entry:
-            place = entry["url"] if "url" in entry else [entry["command"], *entry["args"]]
-            yield Stand(place, self.name, self.journal(folder))
-
 
 # Only the first serves both eras and has to be told which; the others are asked as any server is.
 WORKSHOPS = [
@@ -66,6 +41,50 @@ WORKSHOPS = [
 
 # A legacy server on stdio is started for each client anew, which takes the one in Python more than a second.
 QUICK = [workshop for workshop in WORKSHOPS if workshop != Workshop("python", LEGACY, "stdio")]
+
+
+class Yard:
+    """The workshops of one run of the tests. Those over HTTP run from when they are first needed to the end."""
+
+    def __init__(self, node: list[str], folder: Path) -> None:
+        self._node = node
+        self._folder = folder
+        self._running = contextlib.ExitStack()
+        self._entries: dict[Workshop, dict[str, Any]] = {}
+
+    def close(self) -> None:
+        self._running.close()
+
+    def journal(self, workshop: Workshop) -> Path:
+        return self._folder / f"{workshop.name}.journal"
+
+    def entry(self, workshop: Workshop) -> dict[str, Any]:
+        """How an `mcpServers` file names it."""
+        if workshop not in self._entries:
+            self._entries[workshop] = self._start(workshop)
+        return self._entries[workshop]
+
+    def stand(self, workshop: Workshop) -> Stand:
+        """Where a client finds it without a hub."""
+        entry = self.entry(workshop)
+        place = entry["url"] if "url" in entry else [entry["command"], *entry["args"]]
+        return Stand(place, workshop.name, self.journal(workshop))
+
+    def behind_stdio(self, workshop: Workshop, folder: Path) -> Stand:
+        """Behind a hub on stdio that has no other, so that its names stay as they are."""
+        flags = write_config(folder, {workshop: self.entry(workshop)})
+        command = [str(HUBBUB), "serve", "--transport", "stdio", *flags]
+        return Stand(command, workshop.name, self.journal(workshop))
+
+    def _start(self, workshop: Workshop) -> dict[str, Any]:
+        program = PROGRAMS[workshop.sdk]
+        runner = [sys.executable, *QUIET] if program.endswith(".py") else self._node
+        journal = str(self.journal(workshop))
+        command = [*runner, str(SERVERS / program), workshop.transport, workshop.name, journal]
+        if workshop.transport == "stdio":
+            return {"command": command[0], "args": command[1:], "env": {"JUDGES": str(JUDGES)}}
+        port = self._running.enter_context(listening(command))
+        return {"type": "http", "url": f"http://127.0.0.1:{port}/mcp"}
 
 
 def write_config(folder: Path, entries: dict[Workshop, dict[str, Any]]) -> list[str]:
@@ -90,24 +109,6 @@ def toml(value: Any) -> str:
 
 
 @contextlib.contextmanager
-def hub_with(node: list[str], folder: Path, workshops: list[Workshop]) -> Iterator[tuple[ServerProcess, list[str]]]:
-    """A hub over HTTP with all of them behind it, and the flags it was started with."""
-    with contextlib.ExitStack() as stack:
-        entries = {workshop: stack.enter_context(workshop.entry(node, folder)) for workshop in workshops}
-        flags = write_config(folder, entries)
-        yield stack.enter_context(ServerProcess(*flags)), flags
-
-
-@contextlib.contextmanager
-def hub_on_stdio(node: list[str], folder: Path, workshop: Workshop) -> Iterator[Stand]:
-    """The command of a hub with one workshop behind it, whose names therefore stay as they are."""
-    with workshop.entry(node, folder) as entry:
-        flags = write_config(folder, {workshop: entry})
-        command = [str(HUBBUB), "serve", "--transport", "stdio", *flags]
-        yield Stand(command, workshop.name, workshop.journal(folder))
-
-
-@contextlib.contextmanager
 def hub_before(entry: dict[str, Any], folder: Path, era: str) -> Iterator[str]:
     """The URL of a hub whose only server is another hub, which it speaks to in one era."""
     lines = ["[servers.inner]", *(f"{key} = {toml(value)}" for key, value in entry.items())]
@@ -121,4 +122,5 @@ def inner_on_stdio(stand: Stand) -> dict[str, Any]:
     """How a hub on stdio is named in another hub's file."""
     command, *arguments = stand.place
     found = {key: os.environ[key] for key in ("PYTHONPATH", "XDG_DATA_HOME") if key in os.environ}
-    return {"command": command, "args": arguments, "env": found}
+    # What a hub starts must not be a hub by accident; this one is on purpose.
+    return {"command": command, "args": arguments, "env": found | {"HUBBUB_ALONE": "false"}}
