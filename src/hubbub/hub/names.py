@@ -59,6 +59,8 @@ class Names(msgspec.Struct, frozen=True):
     ambiguous: dict[str, tuple[str, ...]]
     """Names that could mean several, with the names that do not."""
     collisions: tuple[Collision, ...]
+    wanted: dict[Offer, str] = {}
+    """What each would be called if it were alone, and names had no limit."""
 
 
 class Style(msgspec.Struct, frozen=True):
@@ -96,7 +98,7 @@ def assign(offers: Sequence[Offer], rules: Mapping[str, Rule], style: Style) -> 
         taken.add(name)
     listed = {offer: given[offer] for offer in wanted if offer in given}
     names, ambiguous = _callable(listed, wanted, rules, style)
-    return Names(listed, names, ambiguous, _collisions(groups, given))
+    return Names(listed, names, ambiguous, _collisions(groups, given), wanted)
 
 
 def long_name(offer: Offer, rule: Rule) -> str:
