@@ -2,8 +2,9 @@
 
 A name stays as its server gave it unless two servers have the same; then both get their
 server's name in front (`github__search`), and the bare one tells whom it could mean. That
-long form can always be called; so a name that looks like another server's gets one in front too. The outcome depends on what the servers have and on their
-order in the file, never on who connected first.
+long form can always be called; so a name that looks like another server's gets one in front
+too. The outcome depends on what the servers have and on their order in the file, never on who
+connected first.
 """
 
 from __future__ import annotations

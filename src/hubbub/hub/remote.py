@@ -276,7 +276,9 @@ class RemoteUpstream:
             self._slots.give_back()
             if session is not None:
                 self._part(session, passage, is_answered=is_answered)
-            if is_answered and passage.untold:
+            if not is_answered:
+                passage.stop_telling()
+            elif passage.has_untold:
                 await passage.settled()
 
     async def _pass_on(self, passage: Passage, session: UpstreamSession, deadline: float) -> RawReply:
