@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from tests.hub.assembled import hub_of, names, toolbox, visiting
+from tests.hub.test_sessions import asker
 from tests.server.conversation import MODERN, Conversation
 
 from hubbub.client.config import ServerConfig
@@ -112,3 +114,17 @@ async def test_the_hub_is_ready_while_one_of_its_servers_is(tmp_path: Path) -> N
         await client.settle()
         (problem,) = await alone.main.problems()
         assert problem.startswith("mortal: ")
+
+
+async def test_a_client_on_stdio_that_can_be_asked_costs_one_process_of_a_legacy_server_also_after_a_reload() -> None:
+    hub = hub_of(UpstreamConfig(id="asker", remote=asker()))
+    async with visiting(hub, capabilities={"elicitation": {"form": {}}}) as client:
+        client.reply_with = lambda asked: {"result": {"action": "accept", "content": {"name": "ada"}}}
+        assert (await client.call("ask", {"say": "who"}))["content"][0]["text"] == "who: ada"
+        assert hub.upstreams["asker"].state.sessions == 1
+        added = UpstreamConfig(id="other", remote=replace(asker(), id="other"))
+        changed = UpstreamConfig(id="asker", remote=replace(asker(), timeout_s=7.0))
+        await hub.apply(replace(hub.config, upstreams=(changed, added)))
+        for name in ("asker__ask", "other__ask"):
+            assert (await client.call(name, {"say": "who"}))["content"][0]["text"] == "who: ada"
+        assert [upstream.state.sessions for upstream in hub.upstreams.values()] == [1, 1]

@@ -29,7 +29,7 @@ from hubbub.hub.subscriptions import Subscriptions, Watched
 from hubbub.hub.succession import Succession
 from hubbub.hub.upstream import Upstream
 from hubbub.ports import Peer, Sealer
-from hubbub.protocol.model import Note
+from hubbub.protocol.model import Caller, Note
 from hubbub.security.sealed import Sealer as KeyedSealer
 from hubbub.server.audience import PROMPTS_CHANGED, RESOURCES_CHANGED, TOOLS_CHANGED
 from hubbub.settings.hub import HubSettings
@@ -78,8 +78,9 @@ class Hub:
         self._leaving: dict[Upstream, asyncio.Task[None]] = {}
         """Those that finish their last calls."""
         self._is_running = False
+        self._only: Caller | None = None
         for upstream in config.upstreams:
-            self._add(self._make(upstream, config.hub, self.sealer))
+            self._add(self._made(upstream, config.hub))
         self.subscriptions = Subscriptions(self.upstreams, self._watched)
         self.fronts: dict[str, Front] = {}
         """By the name of the view; the one without a name shows everything."""
@@ -212,6 +213,12 @@ class Hub:
         for front in self.fronts.values():
             front.peer = wrapper(front.peer)
 
+    def dedicate(self, caller: Caller) -> None:
+        """There is only this one client: what it can be asked is said on the first session with each server."""
+        self._only = caller
+        for upstream in self.upstreams.values():
+            upstream.dedicate(caller)
+
     def use_sealer(self, sealer: Sealer) -> None:
         """Seal with this from now on."""
         self.sealer.sealer = sealer
@@ -221,6 +228,12 @@ class Hub:
         self.peers[upstream.id] = self._wrap(upstream)
         upstream.on_change = self._heard
         upstream.on_state = self._state_changed
+
+    def _made(self, config: UpstreamConfig, settings: HubSettings) -> Upstream:
+        upstream = self._make(config, settings, self.sealer)
+        if self._only is not None:
+            upstream.dedicate(self._only)
+        return upstream
 
     def _add_front(self, name: str) -> None:
         front = Front(self, name)
@@ -270,7 +283,7 @@ class Hub:
             for upstream in config.upstreams:
                 old = known.get(upstream.id)
                 if old is None or limits_differ or not old.is_reached_like(upstream):
-                    made[upstream.id] = self._make(upstream, config.hub, self.sealer)
+                    made[upstream.id] = self._made(upstream, config.hub)
                     if self._is_running:
                         await made[upstream.id].start()
             used = [upstream for id, upstream in made.items() if id in self._tried and id in self.upstreams]

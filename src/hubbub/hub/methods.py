@@ -33,6 +33,7 @@ from hubbub.hub.rewriting import (
     with_uri,
 )
 from hubbub.hub.subscriptions import Watched
+from hubbub.ports import THE_PROCESS
 from hubbub.protocol import wire
 from hubbub.protocol.error_forms import METHOD_NOT_FOUND
 from hubbub.protocol.model import Call, Reply
@@ -237,6 +238,8 @@ async def complete(front: Front, call: Call) -> Reply:
 
 
 async def initialize(front: Front, call: Call) -> Reply:
+    if call.caller.scope == THE_PROCESS:  # as on stdio, where nobody else will come
+        front.hub.dedicate(call.caller)
     front.introduce()
     return await own.initialize(front, call)
 
