@@ -5,7 +5,7 @@ from msgspec import Raw
 
 from hubbub.errors import MethodNotFound, ToolError
 from hubbub.observe import Metrics
-from hubbub.protocol.model import Call, Caller, Meta, Note, Reply
+from hubbub.protocol.model import Call, Caller, Meta, Note, RawReply, Reply
 from hubbub.protocol.revisions import R2026_07_28
 from hubbub.protocol.wire import ToolReply
 from hubbub.server.measured import Measured
@@ -36,6 +36,9 @@ def call(peer):
         (Reply(), "ok"),
         (ToolReply(), "ok"),
         (ToolReply(is_error=True), "tool_error"),
+        (RawReply(body=Raw(b'{"content":[],"isError": true}')), "tool_error"),
+        (RawReply(body=Raw(b'{"structuredContent":{"isError":true},"isError":false}')), "ok"),
+        (RawReply(body=Raw(b'{"isError":"odd"}')), "ok"),
         (ToolError("no"), "tool_error"),
         (MethodNotFound("x"), "error"),
         (RuntimeError(), "error"),
