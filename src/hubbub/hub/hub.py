@@ -19,12 +19,14 @@ from msgspec import Raw
 from hubbub.client.watching import Change
 from hubbub.hub.catalog import Catalog, build
 from hubbub.hub.config import STATUS_URI, HubConfig, UpstreamConfig
-from hubbub.hub.entries import Health
+from hubbub.hub.entries import Health, came_through
 from hubbub.hub.front import Front
+from hubbub.hub.listing import LISTS
 from hubbub.hub.making import make_upstream
 from hubbub.hub.names import SEPARATOR, Rule, prefix_of
 from hubbub.hub.own import is_status_of
 from hubbub.hub.reload import ReloadState
+from hubbub.hub.snapshot import Snapshot
 from hubbub.hub.subscriptions import Subscriptions, Watched
 from hubbub.hub.succession import Succession
 from hubbub.hub.upstream import Upstream
@@ -99,7 +101,7 @@ class Hub:
     def catalog(self) -> Catalog:
         """What all upstreams have, as of now."""
         if self._catalog is None:
-            snapshots = {id: upstream.snapshot for id, upstream in self.upstreams.items() if not self._is(upstream)}
+            snapshots = {id: self._others(up.snapshot) for id, up in self.upstreams.items() if not self._is(up)}
             self._catalog = build(self.config, snapshots)
             self._tell_collisions(self._catalog)
             for front in self.fronts.values():
@@ -116,14 +118,21 @@ class Hub:
             logger.warning("server_left_out", extra={"server": upstream.id, "reason": "it is this hub itself"})
         return True
 
+    def _others(self, snapshot: Snapshot) -> Snapshot:
+        """What a server has, but for what it has from this hub, as another hub has that is a client of ours."""
+        lists = {name: getattr(snapshot, name) for name in LISTS}
+        kept = {name: tuple(one for one in found if not came_through(one, self.id)) for name, found in lists.items()}
+        changed = {name: found for name, found in kept.items() if len(found) != len(lists[name])}
+        return msgspec.structs.replace(snapshot, **changed) if changed else snapshot
+
     def health(self, server: str) -> Health:
         """How the upstream of an entry is doing."""
         name = Raw(msgspec.json.encode(server))
         upstream = self.upstreams.get(server)
         if upstream is None:
-            return Health(name)
+            return Health(name, self.id)
         state = upstream.state
-        return Health(name, state.is_stale, state.reason if state.is_stale else None)
+        return Health(name, self.id, state.is_stale, state.reason if state.is_stale else None)
 
     # -- connecting ------------------------------------------------------------------
 
