@@ -237,6 +237,8 @@ GUARDIAN_S: Final = 2
 # -- the hub ---------------------------------------------------------------------
 HUB_LIST_S: Final = 10.0
 """How long a list waits for servers that have not said yet what they have."""
+HUB_GREETING_S: Final = 2.0
+"""How long a client that has just come waits for what servers say about their use."""
 HUB_NAME_CHARACTERS: Final = 51
 """A name as the hub lists it: what models take, less the `mcp__hubbub__` that clients put in front."""
 LEAST_NAME_CHARACTERS: Final = 16

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
+from tests.client.ends import INTEROP, stdio_config
 from tests.hub.assembled import hub_of, names, toolbox, visiting
 from tests.hub.test_sessions import asker
 from tests.server.conversation import MODERN, Conversation
@@ -128,3 +129,17 @@ async def test_a_client_on_stdio_that_can_be_asked_costs_one_process_of_a_legacy
         for name in ("asker__ask", "other__ask"):
             assert (await client.call(name, {"say": "who"}))["content"][0]["text"] == "who: ada"
         assert [upstream.state.sessions for upstream in hub.upstreams.values()] == [1, 1]
+
+
+async def test_the_first_client_is_told_what_a_server_says_about_its_use() -> None:
+    config = stdio_config(str(INTEROP))
+    async with visiting(hub_of(UpstreamConfig(id="here", remote=config)), MODERN) as client:
+        assert (await client.result("server/discover"))["instructions"] == "here: Ask for an echo."
+
+
+async def test_a_server_that_says_nothing_hardly_holds_up_the_first_client() -> None:
+    silent = ServerConfig(id="silent", command="sleep", args=["60"])
+    started = asyncio.get_running_loop().time()
+    async with visiting(hub_of(UpstreamConfig(id="silent", remote=silent)), MODERN) as client:
+        assert "instructions" not in await client.result("server/discover")
+        assert asyncio.get_running_loop().time() - started < 8

@@ -136,10 +136,10 @@ class Hub:
 
     # -- connecting ------------------------------------------------------------------
 
-    async def connected(self) -> None:
+    async def connected(self, most_s: float | None = None) -> None:
         """Wait until every upstream was tried once, all at the same time and within the bound."""
         if len(self._tried) < len(self.upstreams):
-            await self._try([id for id in self.upstreams if id not in self._tried])
+            await self._try([id for id in self.upstreams if id not in self._tried], most_s)
 
     async def connected_for(self, name: str) -> None:
         """Wait for whoever may have something of this name, if it was not tried yet."""
@@ -154,14 +154,15 @@ class Hub:
         else:
             await self.connected()
 
-    async def _try(self, ids: list[str]) -> None:
+    async def _try(self, ids: list[str], most_s: float | None = None) -> None:
+        seconds = self.config.hub.list_s if most_s is None else min(most_s, self.config.hub.list_s)
         upstreams = [self.upstreams[id] for id in ids]
         for upstream in upstreams:
             if upstream not in self._refreshes:
                 self._refreshes[upstream] = asyncio.get_running_loop().create_task(self._refresh(upstream))
         self._awaited.update(ids)
         try:
-            await asyncio.wait([self._refreshes[upstream] for upstream in upstreams], timeout=self.config.hub.list_s)
+            await asyncio.wait([self._refreshes[upstream] for upstream in upstreams], timeout=seconds)
         finally:
             self._awaited.difference_update(ids)
 

@@ -237,15 +237,21 @@ async def complete(front: Front, call: Call) -> Reply:
 # -- the connection itself -------------------------------------------------
 
 
+async def _introduce(front: Front) -> None:
+    """Clients ask only once what there is to know, so those servers are waited for that do not take long."""
+    await front.hub.connected(bounds.HUB_GREETING_S)
+    front.introduce()
+
+
 async def initialize(front: Front, call: Call) -> Reply:
     if call.caller.scope == THE_PROCESS:  # as on stdio, where nobody else will come
         front.hub.dedicate(call.caller)
-    front.introduce()
+    await _introduce(front)
     return await own.initialize(front, call)
 
 
 async def discover(front: Front, call: Call) -> Reply:
-    front.introduce()
+    await _introduce(front)
     return await own.discover(front, call)
 
 
