@@ -225,6 +225,8 @@ UPSTREAM_SESSIONS: Final = 8
 """Sessions with one upstream besides its first: one for each client that can be asked something at the same time."""
 UPSTREAM_IDLE_S: Final = 300.0
 """How long such a session is kept after its last call."""
+UNTOLD_BYTES: Final = 4 * 1024 * 1024
+"""What an upstream may say about one call while its caller does not read."""
 UPSTREAM_DRAIN_S: Final = 30.0
 """How long calls may go on after their upstream was taken out of the hub."""
 BREAKER_FAILURES: Final = 5
@@ -235,6 +237,8 @@ GUARDIAN_S: Final = 2
 # -- the hub ---------------------------------------------------------------------
 HUB_LIST_S: Final = 10.0
 """How long a list waits for servers that have not said yet what they have."""
+HUB_GREETING_S: Final = 2.0
+"""How long a client that has just come waits for what servers say about their use."""
 HUB_NAME_CHARACTERS: Final = 51
 """A name as the hub lists it: what models take, less the `mcp__hubbub__` that clients put in front."""
 LEAST_NAME_CHARACTERS: Final = 16

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -102,10 +102,15 @@ class UpstreamSession:
             raise MethodNotFound(call.method)
         return await passage.request(call)
 
-    def notify(self, note: Note) -> Coroutine[Any, Any, None]:
-        """A message about no call in particular. Whose it is is decided at once, so that no answer overtakes it."""
+    async def notify(self, note: Note) -> None:
+        """A message about no call in particular."""
+        self.tell(note)
+
+    def tell(self, note: Note) -> None:
+        """The same; whose it is is decided at once, so that no answer overtakes it."""
         passage = self._heard_by(note)
-        return _nothing() if passage is None else passage.notify(note)
+        if passage is not None:
+            passage.tell(note)
 
     def _heard_by(self, note: Note) -> Passage | None:
         if note.method != LOG:
@@ -126,10 +131,6 @@ class UpstreamSession:
                 return None
             found = passage
         return None if found is None or self._left.keys() - {found.scope} else found
-
-
-async def _nothing() -> None:
-    """What is left to do about a message for nobody."""
 
 
 class Pool:
