@@ -348,7 +348,9 @@ TABLE_NAME_CHARACTERS: Final = 200
 TABLE_TEXT_CHARACTERS: Final = 20_000
 """Notes about an actor, or the theme of a campaign."""
 TABLE_EVENT_BYTES: Final = 64 * 1024
-"""The data of one event, as JSON."""
+"""The data of one event that a caller writes, as JSON."""
+TABLE_IMPORTED_EVENT_BYTES: Final = 128 * 1024
+"""That of one that a document brings along: the longest text fits, when all of it must be escaped."""
 TABLE_EVENT_TYPE_CHARACTERS: Final = 64
 """The name of a kind of event."""
 TABLE_PAGE: Final = 50
