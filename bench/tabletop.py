@@ -5,11 +5,12 @@ All on stdio. The database is a file on the disk of the checkout, because a comm
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import sqlite3
 import statistics
 import sys
-import time
 from collections.abc import Mapping
 
 from bench.figures import Bound, Goal, Measure, Pace, Round, Suite, Values
@@ -23,6 +24,7 @@ _ROLL = {"modifier": 2, "difficulty": 15}
 _CAMPAIGN = {"name": "The Lost Expedition", "gm_mode": "HUMAN", "theme_prompt": "A dark fantasy in a cursed forest"}
 _CAMPAIGNS = 10_000
 _WARM_UP = 0.2  # of a phase
+_TURNS = 10
 
 
 def _measure(pace: Pace) -> list[Round]:
@@ -40,8 +42,7 @@ def _measure(pace: Pace) -> list[Round]:
 def _visit(phase_s: float) -> tuple[Values, Values]:
     ours: Values = {"roll_cpu_us": _cpu_us(_table("short.db"), "duality_action_roll", _ROLL, phase_s)}
     floor: Values = {"roll_cpu_us": _cpu_us(_ECHO, "echo", {"text": "a text of 20 letters"}, phase_s)}
-    ours["create_p50_us"] = _create_p50_us(phase_s)
-    floor["create_p50_us"] = _bare_p50_us(phase_s)
+    ours["create_p50_us"], floor["create_p50_us"] = _create_p50_us(phase_s)
     ours["list_mb"], floor["list_mb"] = _list_mb()
     return ours, floor
 
@@ -64,27 +65,30 @@ def _cpu_us(command: list[str], tool: str, arguments: Mapping[str, object], phas
     return cpu_s / len(times) * 1e6
 
 
-def _create_p50_us(phase_s: float) -> float:
-    with ServerProcess(_table("short.db")) as server:
+def _create_p50_us(phase_s: float) -> tuple[float, float]:
+    """A campaign through the server and a row through `sqlite3`, in turns, as a disk is now quick and now slow."""
+    ours: list[float] = []
+    bare: list[float] = []
+    floor = [sys.executable, "bench/floors/sqlite_insert.py", str(_FOLDER / "bare.db")]
+    with ServerProcess(_table("short.db")) as server, ServerProcess(floor) as inserting:
         client = _greeted(server)
         client.calls("campaign_create", _CAMPAIGN, phase_s * _WARM_UP)
-        return statistics.median(client.calls("campaign_create", _CAMPAIGN, phase_s)) * 1e6
+        for _ in range(_TURNS):
+            ours += client.calls("campaign_create", _CAMPAIGN, phase_s / _TURNS)
+            bare += _insert_for(inserting, phase_s / _TURNS)
+    return statistics.median(ours) * 1e6, statistics.median(bare) * 1e6
 
 
-def _bare_p50_us(phase_s: float) -> float:
-    """One row and one commit, as safe from a loss of power as ours."""
-    connection = sqlite3.connect(_FOLDER / "bare.db", isolation_level=None)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("CREATE TABLE IF NOT EXISTS bare (id TEXT PRIMARY KEY, name TEXT, gm_mode TEXT, theme TEXT)")
-    times, end = [], time.perf_counter() + phase_s
-    while (start := time.perf_counter()) < end:
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute("INSERT INTO bare VALUES (lower(hex(randomblob(16))), ?, ?, ?)", tuple(_CAMPAIGN.values()))
-        connection.execute("COMMIT")
-        times.append(time.perf_counter() - start)
-    connection.close()
-    return statistics.median(times) * 1e6
+def _insert_for(floor: ServerProcess, seconds: float) -> list[float]:
+    os.write(floor.input, f"{seconds}\n".encode())
+    said = b""
+    while not said.endswith(b"\n"):
+        chunk = os.read(floor.output, 1 << 16)
+        if not chunk:
+            raise floor.complaint("it has failed")
+        said += chunk
+    times: list[float] = json.loads(said)
+    return times
 
 
 def _list_mb() -> tuple[float, float]:

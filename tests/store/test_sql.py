@@ -7,8 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.errors import SettingsError, StoreFailed
-from hubbub.store.sql import Column, Integer, MetaData, Schema, Table, insert, open_database, read_url, select, text
+from hubbub.errors import SettingsError, StoreConflict, StoreFailed
+from hubbub.store.sql import (
+    Column,
+    Integer,
+    MetaData,
+    Schema,
+    Table,
+    add_row,
+    insert,
+    open_database,
+    read_url,
+    select,
+    text,
+)
 
 VERSION = """
 from hubbub.store.migrate import op
@@ -125,3 +137,17 @@ async def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, schema: Sche
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreFailed, match="cannot be made"):
         await open_database(read_url(f"sqlite:///{tmp_path / 'file' / 'a.db'}"), schema)
+
+
+async def test_a_change_that_the_database_refuses_does_not_stop_the_next(tmp_path: Path, schema: Schema) -> None:
+    database = await open_database(read_url(f"sqlite:///{tmp_path / 'a.db'}"), schema)
+    for number in (1, 2):
+        await database.write(lambda connection, number=number: add_row(connection, numbers, {"n": number}))
+    with pytest.raises(StoreConflict):
+        await database.write(lambda connection: add_row(connection, numbers, {"n": 1}))
+    with pytest.raises(StoreFailed):
+        await database.write(lambda connection: connection.execute(text("SELECT * FROM nowhere")))
+    await database.write(lambda connection: add_row(connection, numbers, {"n": 3}))
+    found = await database.read(lambda connection: connection.execute(select(numbers)).scalars().all())
+    assert found == [1, 2, 3]
+    await database.close()

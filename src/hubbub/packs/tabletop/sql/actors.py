@@ -10,7 +10,7 @@ from hubbub.packs.tabletop.model import GM_CONTROL, Actor, ActorChange, ActorKin
 from hubbub.packs.tabletop.sql import events
 from hubbub.packs.tabletop.sql.finding import as_time, find, find_campaign, new_id, now, page_of
 from hubbub.packs.tabletop.sql.tables import actors, controls, participants
-from hubbub.store.sql import Connection, Row, delete, insert, select, update
+from hubbub.store.sql import Connection, Row, add_row, delete, insert, select, update
 
 
 def create(connection: Connection, campaign_id: str, name: str, kind: ActorKind, notes: str) -> Actor:
@@ -24,7 +24,7 @@ def create(connection: Connection, campaign_id: str, name: str, kind: ActorKind,
     campaign = find_campaign(connection, campaign_id, to_change=True)
     at = now()
     values = {"id": new_id("actor"), "campaign_id": campaign_id, **told, "created_at": at, "updated_at": at}
-    connection.execute(insert(actors), values)
+    add_row(connection, actors, values)
     data = {"actor_id": values["id"], **told}
     count = campaign.actor_count + 1
     events.write(connection, campaign, "actor.created", data, actor_count=count, updated_at=at)

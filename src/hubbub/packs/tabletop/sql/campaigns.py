@@ -19,7 +19,7 @@ from hubbub.packs.tabletop.model import (
 from hubbub.packs.tabletop.sql import events
 from hubbub.packs.tabletop.sql.finding import as_time, find, find_campaign, new_id, now, page_of
 from hubbub.packs.tabletop.sql.tables import campaigns, participants
-from hubbub.store.sql import Connection, Row, delete, insert, update
+from hubbub.store.sql import Connection, Row, add_row, delete, update
 
 
 def create(connection: Connection, name: str, gm_mode: GmMode, theme_prompt: str) -> Campaign:
@@ -79,7 +79,7 @@ def add_participant(
     campaign = find_campaign(connection, campaign_id, to_change=True)
     at = now()
     values = {"id": new_id("part"), "campaign_id": campaign_id, **told, "created_at": at, "updated_at": at}
-    connection.execute(insert(participants), values)
+    add_row(connection, participants, values)
     data = {"participant_id": values["id"], **told}
     count = campaign.participant_count + 1
     events.write(connection, campaign, "participant.created", data, participant_count=count, updated_at=at)

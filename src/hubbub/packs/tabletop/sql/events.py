@@ -13,13 +13,13 @@ from hubbub.packs.tabletop.model import Event, Page, PageRequest, Scene, Session
 from hubbub.packs.tabletop.sql.finding import as_time, cut, find, find_campaign, now
 from hubbub.packs.tabletop.sql.tables import actors, campaigns, events, sessions
 from hubbub.store.journal import GENESIS, Chain, link
-from hubbub.store.sql import Connection, Row, insert, select, update
+from hubbub.store.sql import Connection, Row, add_row, select, update
 
 
 def write_first(connection: Connection, campaign: dict[str, Any], type: str, data: dict[str, Any]) -> None:
     """Make a campaign with its first event."""
     event = _chain(campaign["id"], 1, type, None, data, GENESIS)
-    connection.execute(insert(campaigns), {**campaign, "event_count": 1, "event_hash": event.hash})
+    add_row(connection, campaigns, {**campaign, "event_count": 1, "event_hash": event.hash})
     _insert(connection, event)
 
 
@@ -29,7 +29,7 @@ def write_imported(
     """Make a campaign with the events that it brings along, which were checked, and one that tells of its coming."""
     previous_hash = history[-1].hash if history else GENESIS
     event = _chain(campaign["id"], len(history) + 1, "campaign.imported", None, data, previous_hash)
-    connection.execute(insert(campaigns).values(**campaign, event_count=event.seq, event_hash=event.hash))
+    add_row(connection, campaigns, {**campaign, "event_count": event.seq, "event_hash": event.hash})
     for earlier in (*history, event):
         _insert(connection, earlier)
 
@@ -148,7 +148,7 @@ def _insert(connection: Connection, event: Event) -> None:
     values = msgspec.structs.asdict(event)
     values["created_at"] = int(event.created_at.timestamp())
     values["data"] = msgspec.json.encode(event.data).decode()
-    connection.execute(insert(events), values)  # Values apart from the statement: it is read only once.
+    add_row(connection, events, values)
 
 
 def _read(row: Row[Any]) -> Event:

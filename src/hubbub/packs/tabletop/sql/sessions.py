@@ -12,7 +12,7 @@ from hubbub.packs.tabletop.model import Page, PageRequest, Session, SessionStatu
 from hubbub.packs.tabletop.sql import events
 from hubbub.packs.tabletop.sql.finding import as_time, find, find_campaign, new_id, now, page_of
 from hubbub.packs.tabletop.sql.tables import sessions
-from hubbub.store.sql import Connection, Row, insert, select, update
+from hubbub.store.sql import Connection, Row, add_row, select, update
 
 
 def start(connection: Connection, campaign_id: str, name: str) -> Session:
@@ -32,7 +32,7 @@ def start(connection: Connection, campaign_id: str, name: str) -> Session:
         "started_at": at,
         "updated_at": at,
     }
-    connection.execute(insert(sessions), values)
+    add_row(connection, sessions, values)
     data = {"session_id": session_id, "name": name}
     events.write(connection, campaign, "session.started", data, session_id)
     return _session({**values, "ended_at": None})
