@@ -17,7 +17,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health
 
 from hubbub import bounds
-from hubbub.packs.tabletop.failures import FAILURES, DeadlineExceeded, Failure, Internal, Unavailable
+from hubbub.packs.tabletop.failures import FAILURES, DeadlineExceeded, FailedPrecondition, Failure, Internal, Unavailable
 from hubbub.packs.tabletop.wire import campaign_pb2, duality_pb2, session_pb2
 
 logger = logging.getLogger("hubbub.tabletop")
@@ -31,6 +31,8 @@ _CODES: Final = {
     "DeadlineExceeded": grpc.StatusCode.DEADLINE_EXCEEDED,
     "Internal": grpc.StatusCode.INTERNAL,
 }
+_TOLD: Final = (("hubbub-told", "1"),)
+"""With a failure that a handler told: its words are for people, those of gRPC itself are not."""
 _WORDS: Final = {code: word for word, code in _CODES.items()}
 _SIZES: Final = [
     ("grpc.max_receive_message_length", bounds.TABLE_MESSAGE_BYTES),
@@ -130,7 +132,7 @@ def _guarded(handler: Handler) -> Callable[[Any, Any], Awaitable[Message]]:
         try:
             return await handler(request)
         except Failure as failure:
-            await context.abort(_CODES[failure.word], failure.message)
+            await context.abort(_CODES[failure.word], failure.message, _TOLD)
         except Exception:  # The last who can catch it; grpc itself would tell the caller what it says.
             logger.exception("campaign_server_failed", extra={"request": type(request).__name__})
             await context.abort(grpc.StatusCode.INTERNAL, "the campaign server has a fault; its log tells which")
@@ -211,6 +213,19 @@ class RpcChannel:
                 f"the campaign server at {self._address} did not answer within {self._deadline_s:g} s; "
                 "look whether the change was made before trying again"
             )
+        if word == "Unavailable" and not _is_told(error):
+            return Unavailable(
+                f"the connection to the campaign server at {self._address} was lost; "
+                "look whether the change was made before trying again"
+            )
+        if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
+            return FailedPrecondition(
+                f"this is more than fits into one message of {bounds.TABLE_MESSAGE_BYTES >> 20} MB; ask for less"
+            )
         if word is None:
             return Internal(f"the campaign server at {self._address} failed: {error.code().name} {details}".rstrip())
         return FAILURES[word](details or word)
+
+
+def _is_told(error: grpc.aio.AioRpcError) -> bool:
+    return any(pair in _TOLD for pair in error.trailing_metadata() or ())
