@@ -361,6 +361,8 @@ TABLE_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 """One message of a keeper in another process: the largest page of the largest records fits."""
 TABLE_CALL_S: Final = 5.0
 """One request to a keeper of campaigns in another process."""
+TABLE_WHOLE_CALL_S: Final = 120.0
+"""One that goes through all of a campaign: to check its events, to give it out or to take it in."""
 TABLE_HEALTH_S: Final = 5.0
 """How often a campaign server looks whether its database works."""
 TABLE_GRACE_S: Final = 5.0

@@ -123,6 +123,18 @@ async def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path) -
         await backend.close()
 
 
+async def test_what_goes_through_a_whole_campaign_may_take_longer(tmp_path: Path) -> None:
+    class Long(StoreBackend):
+        async def verify_events(self, campaign_id):
+            await asyncio.sleep(0.5)
+            return 7
+
+    async with running(Long(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
+        backend = GrpcBackend(f"127.0.0.1:{port}", deadline_s=0.3)
+        assert await backend.verify_events("camp_a") == 7
+        await backend.close()
+
+
 async def test_a_call_that_is_cut_off_says_that_it_may_have_been_done(tmp_path: Path) -> None:
     is_called = asyncio.Event()
 

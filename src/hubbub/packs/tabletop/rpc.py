@@ -151,14 +151,15 @@ class RpcChannel:
         self._channel: grpc.aio.Channel | None = None
         self._calls: dict[str, Any] = {}
 
-    async def call(self, name: str, request: Message) -> Any:
-        """The answer to one call.
+    async def call(self, name: str, request: Message, *, deadline_s: float = 0) -> Any:
+        """The answer to one call, which may take at least as long as any other, or longer if its own deadline is.
 
         Raises: Failure.
         """
         await self._ready()
         method = METHODS[name]
-        return await self._send(method.path, method.request, method.response, request)
+        most_s = max(deadline_s, self._deadline_s)
+        return await self._send(method.path, method.request, method.response, request, most_s)
 
     async def check(self) -> None:
         """Return if the server says that it is well.
@@ -171,6 +172,7 @@ class RpcChannel:
             health_pb2.HealthCheckRequest,
             health_pb2.HealthCheckResponse,
             health_pb2.HealthCheckRequest(),
+            self._deadline_s,
         )
         if answer.status != health_pb2.HealthCheckResponse.SERVING:
             raise Unavailable(f"the campaign server at {self._address} runs, but its database does not work")
@@ -196,21 +198,21 @@ class RpcChannel:
                 f"start it with `hubbub campaign-server --addr {self._address}`, or serve without --addr"
             ) from None
 
-    async def _send(self, path: str, request: Any, response: Any, message: Message) -> Any:
+    async def _send(self, path: str, request: Any, response: Any, message: Message, deadline_s: float) -> Any:
         assert self._channel is not None
         call = self._calls.get(path)
         if call is None:
             call = self._calls[path] = self._channel.unary_unary(path, request.SerializeToString, response.FromString)
         try:
-            return await call(message, timeout=self._deadline_s)
+            return await call(message, timeout=deadline_s)
         except grpc.aio.AioRpcError as error:
-            raise self._failure(error) from error
+            raise self._failure(error, deadline_s) from error
 
-    def _failure(self, error: grpc.aio.AioRpcError) -> Failure:
+    def _failure(self, error: grpc.aio.AioRpcError, deadline_s: float) -> Failure:
         word, details = _WORDS.get(error.code()), error.details() or ""
         if word == "DeadlineExceeded":
             return DeadlineExceeded(
-                f"the campaign server at {self._address} did not answer within {self._deadline_s:g} s; "
+                f"the campaign server at {self._address} did not answer within {deadline_s:g} s; "
                 "look whether the change was made before trying again"
             )
         if word == "Unavailable" and not _is_told(error):
