@@ -17,7 +17,14 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health
 
 from hubbub import bounds
-from hubbub.packs.tabletop.failures import FAILURES, DeadlineExceeded, FailedPrecondition, Failure, Internal, Unavailable
+from hubbub.packs.tabletop.failures import (
+    FAILURES,
+    DeadlineExceeded,
+    FailedPrecondition,
+    Failure,
+    Internal,
+    Unavailable,
+)
 from hubbub.packs.tabletop.wire import campaign_pb2, duality_pb2, session_pb2
 
 logger = logging.getLogger("hubbub.tabletop")
