@@ -352,7 +352,9 @@ TABLE_NAME_CHARACTERS: Final = 200
 TABLE_TEXT_CHARACTERS: Final = 20_000
 """Notes about an actor, or the theme of a campaign."""
 TABLE_EVENT_BYTES: Final = 64 * 1024
-"""The data of one event, as JSON."""
+"""The data of one event that a caller writes, as JSON."""
+TABLE_IMPORTED_EVENT_BYTES: Final = 128 * 1024
+"""That of one that a document brings along: the longest text fits, when all of it must be escaped."""
 TABLE_EVENT_TYPE_CHARACTERS: Final = 64
 """The name of a kind of event."""
 TABLE_PAGE: Final = 50
@@ -363,6 +365,8 @@ TABLE_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 """One message of a keeper in another process: the largest page of the largest records fits."""
 TABLE_CALL_S: Final = 5.0
 """One request to a keeper of campaigns in another process."""
+TABLE_WHOLE_CALL_S: Final = 120.0
+"""One that goes through all of a campaign: to check its events, to give it out or to take it in."""
 TABLE_HEALTH_S: Final = 5.0
 """How often a campaign server looks whether its database works."""
 TABLE_GRACE_S: Final = 5.0

@@ -137,6 +137,8 @@ WRONG: list[tuple[str, str, dict[str, Any]]] = [
     ("duality_probability", "InvalidArgument", {"modifier": 1, "difficulty": None}),
     ("duality_probability", "InvalidArgument", {"modifier": 1, "difficulty": -1}),
     # dice
+    ("duality_explain", "InvalidArgument", {"hope": 1, "fear": 2, "request_id": "r" * 201}),
+    ("duality_explain", "InvalidArgument", {"hope": 1, "fear": 2, "request_id": "\0"}),
     ("roll_dice", "InvalidArgument", {"dice": []}),
     ("roll_dice", "InvalidArgument", {"dice": [{"sides": 6, "count": 1_000_000}]}),
     ("roll_dice", "InvalidArgument", {"dice": [{"sides": 6, "count": 0}]}),
@@ -169,6 +171,9 @@ async def test_nothing_wrong_is_taken_and_nothing_is_written(tmp_path: Path, dia
         ("participant_create", {"campaign_id": "c", "display_name": "x", "role": "KING"}, "GM, PLAYER"),
         ("participant_create", {"campaign_id": "c", "display_name": "x", "role": "GM", "controller": ""}, "HUMAN, AI"),
         ("actor_create", {"campaign_id": "c", "name": "x", "kind": "DRAGON"}, "PC, NPC"),
+        ("duality_action_roll", {"rng": {"seed": 1, "roll_mode": "AGAIN"}}, "'LIVE', 'REPLAY'"),
+        ("campaign_import", {"document": {"campaign": {"gm_mode": "ROBOT"}}}, "'AI', 'HUMAN', 'HYBRID'"),
+        ("campaign_import", {"document": {"sessions": [{"status": "LOST"}]}}, "'ACTIVE', 'ENDED', 'PAUSED'"),
     ],
 )
 async def test_an_unknown_word_is_answered_with_the_known_ones(

@@ -9,18 +9,19 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from hubbub import Server
+from hubbub import Server, bounds
 from hubbub.errors import SettingsError
 from hubbub.packs.tabletop.campaign_server import check_address, running
 from hubbub.packs.tabletop.choosing import choose_backend
-from hubbub.packs.tabletop.failures import DeadlineExceeded, Failure, Unavailable
+from hubbub.packs.tabletop.failures import DeadlineExceeded, FailedPrecondition, Failure, Unavailable
 from hubbub.packs.tabletop.grpc_backend import GrpcBackend
 from hubbub.packs.tabletop.grpc_service import handlers
-from hubbub.packs.tabletop.model import GmMode
+from hubbub.packs.tabletop.model import Campaign, GmMode
 from hubbub.packs.tabletop.pack import health, pack
 from hubbub.packs.tabletop.rpc import METHODS
 from hubbub.packs.tabletop.settings import TabletopSettings
@@ -73,9 +74,9 @@ def test_a_server_that_comes_back_is_found_again(tmp_path: Path) -> None:
             backend = GrpcBackend(address, deadline_s=1)
             await backend.create_campaign("before", GmMode.AI)
             process.kill()
-            await asyncio.to_thread(process.wait, 10)
-            with pytest.raises(Unavailable):
+            with pytest.raises(Unavailable, match=r"(was lost; look whether|cannot be reached; start it)"):
                 await _until_it_fails(backend)
+            await asyncio.to_thread(process.wait, 10)
         with server(tmp_path, address=address):
             assert len((await _until_it_works(backend)).items) == 1
         await backend.close()
@@ -118,6 +119,70 @@ async def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path) -
     async with running(Slow(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
         backend = GrpcBackend(f"127.0.0.1:{port}", deadline_s=0.3)
         with pytest.raises(DeadlineExceeded, match=r"within 0\.3 s"):
+            await backend.rules_version()
+        await backend.close()
+
+
+async def test_what_goes_through_a_whole_campaign_may_take_longer(tmp_path: Path) -> None:
+    class Long(StoreBackend):
+        async def verify_events(self, campaign_id):
+            await asyncio.sleep(0.5)
+            return 7
+
+    async with running(Long(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
+        backend = GrpcBackend(f"127.0.0.1:{port}", deadline_s=0.3)
+        assert await backend.verify_events("camp_a") == 7
+        await backend.close()
+
+
+async def test_a_call_that_is_cut_off_says_that_it_may_have_been_done(tmp_path: Path) -> None:
+    is_called = asyncio.Event()
+
+    class Cut(StoreBackend):
+        async def rules_version(self):
+            is_called.set()
+            await asyncio.sleep(30)
+
+    backend = None
+    async with asyncio.timeout(20):
+        async with running(Cut(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
+            backend = GrpcBackend(f"127.0.0.1:{port}", deadline_s=15)
+            call = asyncio.create_task(backend.rules_version())
+            await is_called.wait()
+        with pytest.raises(Unavailable, match="was lost; look whether the change was made"):
+            await call
+    await backend.close()
+
+
+async def test_what_fits_into_no_message_is_told_as_that(tmp_path: Path) -> None:
+    class Endless(StoreBackend):
+        async def get_campaign(self, campaign_id):
+            return Campaign(
+                id=campaign_id,
+                name="x" * bounds.TABLE_MESSAGE_BYTES,
+                gm_mode=GmMode.AI,
+                participant_count=0,
+                actor_count=0,
+                theme_prompt="",
+                created_at=datetime.now(UTC),
+                updated_at=datetime.now(UTC),
+            )
+
+    async with running(Endless(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
+        backend = GrpcBackend(f"127.0.0.1:{port}")
+        with pytest.raises(FailedPrecondition, match="more than fits into one message of 64 MB"):
+            await backend.get_campaign("camp_a")
+        await backend.close()
+
+
+async def test_what_the_server_tells_of_its_database_is_passed_on(tmp_path: Path) -> None:
+    class Without(StoreBackend):
+        async def rules_version(self):
+            raise Unavailable("the disk is full")
+
+    async with running(Without(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
+        backend = GrpcBackend(f"127.0.0.1:{port}")
+        with pytest.raises(Unavailable, match="the disk is full"):
             await backend.rules_version()
         await backend.close()
 

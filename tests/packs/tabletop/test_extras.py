@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.packs.tabletop.keepers import OpenKeeper
+from tests.packs.tabletop.keepers import OpenKeeper, stored
 from tests.packs.tabletop.tables import Player, at_a_table, make_table, playing
 
 from hubbub import bounds
@@ -19,6 +19,7 @@ from hubbub.packs.tabletop.failures import FailedPrecondition, InvalidArgument, 
 from hubbub.packs.tabletop.model import ActorKind, GmMode, Role, Scene
 from hubbub.packs.tabletop.randomness import RngRequest
 from hubbub.packs.tabletop.transfer import CampaignDocument
+from hubbub.store.journal import GENESIS, link
 
 # -- advantage -----------------------------------------------------------------------
 
@@ -231,6 +232,23 @@ def change(document: Any, *path: Any) -> Any:
     return copy
 
 
+def linked(event: dict[str, Any]) -> dict[str, Any]:
+    """A first event with the hash that it should have."""
+    return link({key: value for key, value in event.items() if key != "hash"}, GENESIS)
+
+
+@pytest.mark.parametrize("character", ["\x01", "🐉"])
+async def test_the_longest_texts_can_be_moved(character: str, keeper: OpenKeeper, tmp_path: Path) -> None:
+    longest = character * bounds.TABLE_TEXT_CHARACTERS
+    async with stored(f"sqlite:///{tmp_path / 'other.db'}") as other:
+        campaign = await other.create_campaign("Long", GmMode.AI, longest)
+        await other.create_actor(campaign.id, character * bounds.TABLE_NAME_CHARACTERS, ActorKind.PC, longest)
+        document = await other.export_campaign(campaign.id)
+    async with keeper() as backend:
+        assert (await backend.import_campaign(document)).theme_prompt == longest
+        assert await backend.verify_events(campaign.id) is None
+
+
 async def test_a_document_that_does_not_fit_is_refused_whole(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     server, _ = make_table(tmp_path)
@@ -268,6 +286,13 @@ async def test_a_document_that_does_not_fit_is_refused_whole(tmp_path: Path) -> 
             change(document, "events", 3, "data", {"display_name": "Mallory"}),
             change(document, "events", 3, "hash", "0" * 64),
             change(document, "events", 0, "created_at", "2020-01-01T00:00:00.5Z"),
+            change(document, "participants", 0, "id", "gm"),
+            change(document, "campaign", "created_at", "2020-01-01T00:00:00"),
+            change(document, "campaign", "updated_at", "9999-12-31T23:59:59-23:00"),
+            change(document, "actors", 0, "updated_at", "0001-01-01T00:00:00+23:00"),
+            change(document, "sessions", 0, "ended_at", "2020-01-01T00:00:00.5Z"),
+            change(document, "events", [linked(document["events"][0] | {"created_at": "2020-01-01T02:00:00+02:00"})]),
+            change(document, "events", [linked(document["events"][0] | {"created_at": "2020-01-01T02:00:00"})]),
         ]
         for number, one in enumerate(wrong):
             failure = await there.failure("campaign_import", document=one)

@@ -19,6 +19,7 @@ async def test_words_are_read_in_any_case_and_texts_are_trimmed(tmp_path: Path) 
             "participant_create", campaign_id=made["id"], display_name="R", role="player", controller="ai"
         )
         assert robot["controller"] == "AI"
+        assert (await player.call("roll_dice", dice=[{"sides": 6, "count": 1}], rng={"roll_mode": " live "}))["rng"]
 
 
 async def test_sessions_follow_each_other(tmp_path: Path) -> None:

@@ -47,14 +47,14 @@ def event_type(given: str) -> str:
     return kind
 
 
-def event_data(data: dict[str, Any]) -> dict[str, Any]:
+def event_data(data: dict[str, Any], most: int = bounds.TABLE_EVENT_BYTES) -> dict[str, Any]:
     """What an event says, if it is not too much and can be kept as JSON."""
     try:
         size = len(msgspec.json.encode(data))
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgument(f"event data must be JSON: {error}") from error
-    if size > bounds.TABLE_EVENT_BYTES:
-        raise InvalidArgument(f"event data may have at most {bounds.TABLE_EVENT_BYTES} bytes as JSON, not {size}")
+    if size > most:
+        raise InvalidArgument(f"event data may have at most {most} bytes as JSON, not {size}")
     return data
 
 

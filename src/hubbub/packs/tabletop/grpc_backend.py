@@ -73,12 +73,14 @@ class GrpcBackend:
 
     async def export_campaign(self, campaign_id: str, *, with_events: bool = True) -> CampaignDocument:
         request = _make(campaign_pb2.ExportCampaignRequest, campaign_id=campaign_id, without_events=not with_events)
-        return read_document((await self._channel.call("ExportCampaign", request)).document_json)
+        answer = await self._channel.call("ExportCampaign", request, deadline_s=bounds.TABLE_WHOLE_CALL_S)
+        return read_document(answer.document_json)
 
     async def import_campaign(self, document: CampaignDocument) -> Campaign:
         check_document(document)
         request = _make(campaign_pb2.ImportCampaignRequest, document_json=msgspec.json.encode(document))
-        return values.from_campaign((await self._channel.call("ImportCampaign", request)).campaign)
+        answer = await self._channel.call("ImportCampaign", request, deadline_s=bounds.TABLE_WHOLE_CALL_S)
+        return values.from_campaign(answer.campaign)
 
     async def create_participant(
         self, campaign_id: str, display_name: str, role: Role, controller: Controller = Controller.HUMAN
@@ -213,7 +215,8 @@ class GrpcBackend:
 
     async def verify_events(self, campaign_id: str) -> int | None:
         request = _make(session_pb2.VerifyEventsRequest, campaign_id=campaign_id)
-        first_break: int | None = values.given(await self._channel.call("VerifyEvents", request), "first_break")
+        answer = await self._channel.call("VerifyEvents", request, deadline_s=bounds.TABLE_WHOLE_CALL_S)
+        first_break: int | None = values.given(answer, "first_break")
         return first_break
 
     # -- dice ----------------------------------------------------------------------

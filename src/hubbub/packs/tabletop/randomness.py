@@ -24,6 +24,12 @@ class RollMode(StrEnum):
     LIVE = "LIVE"
     REPLAY = "REPLAY"
 
+    @classmethod
+    def _missing_(cls, value: object) -> "RollMode | None":
+        """In any case, as callers may write every word; msgspec asks here too."""
+        word = value.strip().upper() if isinstance(value, str) else ""
+        return cls(word) if word in cls.__members__ else None
+
 
 class SeedSource(StrEnum):
     """Who chose the seed."""

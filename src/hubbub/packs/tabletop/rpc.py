@@ -17,7 +17,14 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health
 
 from hubbub import bounds
-from hubbub.packs.tabletop.failures import FAILURES, DeadlineExceeded, Failure, Internal, Unavailable
+from hubbub.packs.tabletop.failures import (
+    FAILURES,
+    DeadlineExceeded,
+    FailedPrecondition,
+    Failure,
+    Internal,
+    Unavailable,
+)
 from hubbub.packs.tabletop.wire import campaign_pb2, duality_pb2, session_pb2
 
 logger = logging.getLogger("hubbub.tabletop")
@@ -31,6 +38,8 @@ _CODES: Final = {
     "DeadlineExceeded": grpc.StatusCode.DEADLINE_EXCEEDED,
     "Internal": grpc.StatusCode.INTERNAL,
 }
+_TOLD: Final = (("hubbub-told", "1"),)
+"""With a failure that a handler told: its words are for people, those of gRPC itself are not."""
 _WORDS: Final = {code: word for word, code in _CODES.items()}
 _SIZES: Final = [
     ("grpc.max_receive_message_length", bounds.TABLE_MESSAGE_BYTES),
@@ -130,7 +139,7 @@ def _guarded(handler: Handler) -> Callable[[Any, Any], Awaitable[Message]]:
         try:
             return await handler(request)
         except Failure as failure:
-            await context.abort(_CODES[failure.word], failure.message)
+            await context.abort(_CODES[failure.word], failure.message, _TOLD)
         except Exception:  # The last who can catch it; grpc itself would tell the caller what it says.
             logger.exception("campaign_server_failed", extra={"request": type(request).__name__})
             await context.abort(grpc.StatusCode.INTERNAL, "the campaign server has a fault; its log tells which")
@@ -149,14 +158,15 @@ class RpcChannel:
         self._channel: grpc.aio.Channel | None = None
         self._calls: dict[str, Any] = {}
 
-    async def call(self, name: str, request: Message) -> Any:
-        """The answer to one call.
+    async def call(self, name: str, request: Message, *, deadline_s: float = 0) -> Any:
+        """The answer to one call, which may take at least as long as any other, or longer if its own deadline is.
 
         Raises: Failure.
         """
         await self._ready()
         method = METHODS[name]
-        return await self._send(method.path, method.request, method.response, request)
+        most_s = max(deadline_s, self._deadline_s)
+        return await self._send(method.path, method.request, method.response, request, most_s)
 
     async def check(self) -> None:
         """Return if the server says that it is well.
@@ -169,6 +179,7 @@ class RpcChannel:
             health_pb2.HealthCheckRequest,
             health_pb2.HealthCheckResponse,
             health_pb2.HealthCheckRequest(),
+            self._deadline_s,
         )
         if answer.status != health_pb2.HealthCheckResponse.SERVING:
             raise Unavailable(f"the campaign server at {self._address} runs, but its database does not work")
@@ -194,23 +205,36 @@ class RpcChannel:
                 f"start it with `hubbub campaign-server --addr {self._address}`, or serve without --addr"
             ) from None
 
-    async def _send(self, path: str, request: Any, response: Any, message: Message) -> Any:
+    async def _send(self, path: str, request: Any, response: Any, message: Message, deadline_s: float) -> Any:
         assert self._channel is not None
         call = self._calls.get(path)
         if call is None:
             call = self._calls[path] = self._channel.unary_unary(path, request.SerializeToString, response.FromString)
         try:
-            return await call(message, timeout=self._deadline_s)
+            return await call(message, timeout=deadline_s)
         except grpc.aio.AioRpcError as error:
-            raise self._failure(error) from error
+            raise self._failure(error, deadline_s) from error
 
-    def _failure(self, error: grpc.aio.AioRpcError) -> Failure:
+    def _failure(self, error: grpc.aio.AioRpcError, deadline_s: float) -> Failure:
         word, details = _WORDS.get(error.code()), error.details() or ""
         if word == "DeadlineExceeded":
             return DeadlineExceeded(
-                f"the campaign server at {self._address} did not answer within {self._deadline_s:g} s; "
+                f"the campaign server at {self._address} did not answer within {deadline_s:g} s; "
                 "look whether the change was made before trying again"
+            )
+        if word == "Unavailable" and not _is_told(error):
+            return Unavailable(
+                f"the connection to the campaign server at {self._address} was lost; "
+                "look whether the change was made before trying again"
+            )
+        if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
+            return FailedPrecondition(
+                f"this is more than fits into one message of {bounds.TABLE_MESSAGE_BYTES >> 20} MB; ask for less"
             )
         if word is None:
             return Internal(f"the campaign server at {self._address} failed: {error.code().name} {details}".rstrip())
         return FAILURES[word](details or word)
+
+
+def _is_told(error: grpc.aio.AioRpcError) -> bool:
+    return any(pair in _TOLD for pair in error.trailing_metadata() or ())

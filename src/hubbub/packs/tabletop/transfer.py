@@ -6,6 +6,7 @@ takes one in checks it here first, because it may come from anybody.
 
 import re
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from hubbub.store.journal import Chain
 
 FORMAT: Final = "hubbub-tabletop-campaign"
+_TIMES: Final = ("created_at", "updated_at", "started_at", "ended_at")
 _ID: Final = re.compile(r"(?!_$)[A-Za-z0-9_-]+")
 
 
@@ -77,8 +79,12 @@ def check_document(document: CampaignDocument) -> None:
     for what, owned in _owned(document):
         if owned.campaign_id != campaign.id:
             raise InvalidArgument(f"the document has a {what} of another campaign")
+        _check_times(what, owned)
+    _check_times("campaign", campaign)
     for participant in document.participants:
         checks.name(participant.display_name, "display name")
+        if participant.id.upper() == GM_CONTROL:
+            raise InvalidArgument(f"no participant can have the id {participant.id}: it means the game master")
     for actor in document.actors:
         checks.name(actor.name, "actor name")
         checks.prose(actor.notes, "notes")
@@ -105,6 +111,14 @@ def _check_ids(what: str, identifiers: list[str]) -> None:
             raise InvalidArgument(f"the document has a malformed {what} id")
     if len(set(identifiers)) < len(identifiers):
         raise InvalidArgument(f"the document has a {what} twice")
+
+
+def _check_times(what: str, record: msgspec.Struct) -> None:
+    """Times are written in UTC and in whole seconds; others would not be the same when they are read again."""
+    for name in _TIMES:
+        time = getattr(record, name, UNSET)
+        if time is not UNSET and (time.utcoffset() != timedelta(0) or time.microsecond):
+            raise InvalidArgument(f"{name} of a {what} must be in UTC and whole seconds, as 2025-01-15T10:30:00Z")
 
 
 def _check_controls(document: CampaignDocument) -> None:
@@ -134,14 +148,12 @@ def _check_events(document: CampaignDocument) -> None:
     chain = Chain()
     for number, event in enumerate(document.events, start=1):
         checks.name(event.type, "event type")
-        checks.event_data(event.data)
+        checks.event_data(event.data, bounds.TABLE_IMPORTED_EVENT_BYTES)
         if event.seq != number or event.session_id not in sessions or not _holds(chain, event):
             raise InvalidArgument(f"event {number} of the document is not as it was written")
 
 
 def _holds(chain: "Chain", event: Event) -> bool:
-    if event.created_at.microsecond:
-        return False
     try:
         return chain.holds(event.told())
     except (InvalidParams, ValueError):

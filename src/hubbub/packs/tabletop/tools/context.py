@@ -50,7 +50,8 @@ async def _checked(table: Table, campaign_id: str, session_id: str | None, parti
     given = {"campaign_id": campaign_id, "session_id": session_id, "participant_id": participant_id}
     for name, value in given.items():
         if value is not None and not value.strip():
-            raise InvalidArgument(f"{name} must not be empty; leave it out instead")
+            advice = "it is the id of a campaign" if name == "campaign_id" else "leave it out instead"
+            raise InvalidArgument(f"{name} must not be empty; {advice}")
     campaign = await table.backend.get_campaign(campaign_id)
     session = None if session_id is None else await table.backend.get_session(campaign.id, session_id)
     participant = None if participant_id is None else await table.backend.get_participant(campaign.id, participant_id)

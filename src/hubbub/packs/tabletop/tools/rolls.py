@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from hubbub import Context, Image
+from hubbub.packs.tabletop import checks
 from hubbub.packs.tabletop.arguments import CampaignId, ContextId, SessionId
 from hubbub.packs.tabletop.chart import PNG, draw
 from hubbub.packs.tabletop.dice import DiceRoll, DiceSpec
@@ -197,7 +198,7 @@ def _register_rules(table: Table) -> None:
             request_id: A name of your own for this question; it comes back in _meta.
         """
         if request_id is not None:
-            context.result_meta[REQUEST_ID] = request_id
+            context.result_meta[REQUEST_ID] = checks.optional_name(request_id, "request id")
         return await backend.explain(hope, fear, modifier, difficulty, request_id=request_id or "")
 
     @table.reads
