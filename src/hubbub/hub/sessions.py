@@ -97,10 +97,14 @@ class UpstreamSession:
         """A question about no call in particular: it can only be for the one client whose calls are here."""
         self.asks_strays = True
         is_nobodys = self.kind is None and self.owner is None
-        passage = None if is_nobodys else self._only_client(self.passages)
-        if passage is None:
-            raise MethodNotFound(call.method)
-        return await passage.request(call)
+        while True:
+            passage = None if is_nobodys else self._only_client(self.passages)
+            if passage is None:
+                raise MethodNotFound(call.method)
+            if not passage.untold:
+                return await passage.request(call)
+            # That call may be answered meanwhile, and nobody hears a question after its answer: choose again.
+            await passage.settled()
 
     def notify(self, note: Note) -> Coroutine[Any, Any, None]:
         """A message about no call in particular. Whose it is is decided at once, so that no answer overtakes it."""
