@@ -11,8 +11,10 @@ from tests.client.ends import until
 from tests.hub.callers import ELICITATION, EVERYTHING, LEGACY, MODERN, Back, call, caller, result, text, tool
 from tests.hub.ends import WAYS, interop_upstream, opened
 
+from hubbub import bounds
 from hubbub.client import Client, ServerConfig
-from hubbub.errors import Overloaded
+from hubbub.errors import InvalidParams, Overloaded
+from hubbub.hub import sessions
 from hubbub.hub.passage import Passage
 from hubbub.hub.sessions import Kind, UpstreamSession
 from hubbub.hub.slots import Slots
@@ -201,6 +203,25 @@ async def test_a_modern_caller_of_a_legacy_server_waits_in_no_ones_way() -> None
         params["requestState"] = parked["requestState"]
         params["inputResponses"] = {key: {"action": "accept", "content": {"name": "late"}}}
         assert text(await result(upstream, "tools/call", params, who)) == "a: late"
+
+
+async def test_callers_who_do_not_come_back_do_not_keep_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "UNANSWERED_S", 0.2)
+    monkeypatch.setattr(sessions, "_LOOK_S", 0.05)
+    who = caller(MODERN, ELICITATION)
+    async with opened(asker(), max_sessions=2) as upstream:
+        first, second = [await tool(upstream, "ask", {"say": name}, who) for name in ("a", "b")]
+        assert first["resultType"] == second["resultType"] == "input_required"
+        assert (await tool(upstream, "pid", {}, who))["resultType"] == "complete"
+        answers = {"input_1": {"action": "accept", "content": {"name": "late"}}}
+
+        async def come_back(found: Any, say: str) -> Any:
+            more = {"inputResponses": answers, "requestState": found["requestState"]}
+            return await result(upstream, "tools/call", {"name": "ask", "arguments": {"say": say}, **more}, who)
+
+        with pytest.raises(InvalidParams, match="start again"):
+            await come_back(first, "a")
+        assert text(await come_back(second, "b")) == "b: late"
 
 
 async def test_a_question_is_not_put_to_a_call_that_is_answered_before_it_can_be_heard() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -24,6 +24,9 @@ from hubbub.hub.upstream import UpstreamOptions
 from hubbub.protocol.model import Call, Note, Reply
 
 logger = logging.getLogger("hubbub.hub")
+
+_LOOK_S: Final = 1.0
+"""How often whoever waits for a session looks whether another could be ended."""
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -146,6 +149,7 @@ class Pool:
         make: Callable[[UpstreamSession, Mapping[str, Any]], Client],
         *,
         are_processes: bool,
+        make_room: Callable[[], Any],
         on_start: Callable[[UpstreamSession], Awaitable[None]],
         on_end: Callable[[UpstreamSession], None],
     ) -> None:
@@ -153,6 +157,8 @@ class Pool:
         self._what = what
         self._make = make
         self.are_processes = are_processes
+        self._make_room = make_room
+        """Asked to end a call that nobody comes back for, when all sessions are in use."""
         self._on_start = on_start
         self._on_end = on_end
         self._sessions: dict[UpstreamSession, None] = {}
@@ -282,7 +288,9 @@ class Pool:
         self._waiting.append(turn)
         try:
             async with asyncio.timeout_at(deadline):
-                await turn
+                while not turn.done():
+                    self._make_room()
+                    await asyncio.wait([turn], timeout=_LOOK_S)
         except TimeoutError:
             raise Overloaded(f"sessions with {self._what}", self.most) from None
         finally:
