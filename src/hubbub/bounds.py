@@ -223,6 +223,8 @@ UPSTREAM_WAITING: Final = 256
 """Calls that wait for one of those to end."""
 UPSTREAM_SESSIONS: Final = 8
 """Sessions with one upstream besides its first: one for each client that can be asked something at the same time."""
+UNANSWERED_S: Final = 30.0
+"""How long a question to a client may be open before its session goes to another who waits, if there is no other."""
 UPSTREAM_IDLE_S: Final = 300.0
 """How long such a session is kept after its last call."""
 UNTOLD_BYTES: Final = 4 * 1024 * 1024

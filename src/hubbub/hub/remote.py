@@ -72,6 +72,7 @@ class RemoteUpstream:
             config.id,
             self._make_session,
             are_processes=config.transport == "stdio",
+            make_room=lambda: self._rounds.give_one_up(after_s=bounds.UNANSWERED_S),
             on_start=self._watch_here_too,
             on_end=self._session_ended,
         )
