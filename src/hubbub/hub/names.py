@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -70,6 +70,8 @@ class Style(msgspec.Struct, frozen=True):
 
     def shown(self, name: str) -> str:
         """The name in this style."""
+        if len(name) <= self.limit and not self.safe:
+            return name
         return cut(_UNSAFE.sub("_", name) if self.safe else name, self.limit)
 
 
@@ -82,6 +84,9 @@ def assign(offers: Sequence[Offer], rules: Mapping[str, Rule], style: Style) -> 
     given: dict[Offer, str] = {}
     prefixed: list[Offer] = []
     for name, group in groups.items():
+        if len(group) == 1:
+            given[group[0]] = name
+            continue
         winner = _winner(group, rules)
         if winner is not None:
             given[winner] = name
@@ -140,9 +145,7 @@ def _is_fixed(offer: Offer, rules: Mapping[str, Rule]) -> bool:
 
 
 def _winner(group: list[Offer], rules: Mapping[str, Rule]) -> Offer | None:
-    """Who keeps a name: its only owner, else the first whose name is fixed, else nobody."""
-    if len(group) == 1:
-        return group[0]
+    """Which of several keeps a name: the first whose name is fixed, else nobody."""
     return next((offer for offer in group if _is_fixed(offer, rules)), None)
 
 
@@ -184,11 +187,10 @@ def _fronts(server: str, rule: Rule) -> list[str]:
     return [prefix + SEPARATOR for prefix in prefixes]
 
 
-def _collisions(groups: Mapping[str, Iterable[Offer]], given: Mapping[Offer, str]) -> tuple[Collision, ...]:
+def _collisions(groups: Mapping[str, Sequence[Offer]], given: Mapping[Offer, str]) -> tuple[Collision, ...]:
     found = []
     for name, group in groups.items():
-        members = tuple(group)
-        if len(members) > 1:
-            servers = tuple(offer.server for offer in members)
-            found.append(Collision(name, servers, tuple(given.get(offer, "") for offer in members)))
+        if len(group) > 1:
+            servers = tuple(offer.server for offer in group)
+            found.append(Collision(name, servers, tuple(given.get(offer, "") for offer in group)))
     return tuple(found)
