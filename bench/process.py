@@ -87,8 +87,19 @@ class ServerProcess:
 
     def resident_mb(self) -> float:
         """Memory that it holds now."""
+        return self._memory_mb("VmRSS:")
+
+    def peak_mb(self) -> float:
+        """The most memory that it held since `forget_peak`, or since its start."""
+        return self._memory_mb("VmHWM:")
+
+    def forget_peak(self) -> None:
+        """Measure peaks from now on."""
+        Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")
+
+    def _memory_mb(self, name: str) -> float:
         for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
+            if line.startswith(name):
                 return int(line.split()[1]) / 1024
         raise self.complaint("it has ended")
 

@@ -173,11 +173,15 @@ class Hub:
             for uri in self.subscriptions.shown_as(Watched(upstream.id, change.uri)):
                 for front in self.fronts.values():
                     if front.has(upstream.id):
-                        front.resource_updated(uri)
+                        front.resource_updated(uri, scope=change.scope)
             return
         self._catalog = None
         if upstream.id not in self._awaited:  # whoever waits for its lists need not be told to fetch them
             self._publish(change.kind, upstream.id)
+
+    def _scope_ended(self, scope: str) -> None:
+        for upstream in self.upstreams.values():
+            upstream.end_scope(scope)
 
     def _state_changed(self, upstream: Upstream) -> None:
         for front in self.fronts.values():
@@ -221,6 +225,7 @@ class Hub:
     def _add_front(self, name: str) -> None:
         front = Front(self, name)
         self._dress(front)
+        front.on_scope_end(self._scope_ended)
         for wrapper in self._wrappers:
             front.peer = wrapper(front.peer)
         self.fronts[name] = front

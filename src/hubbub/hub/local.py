@@ -26,7 +26,7 @@ from hubbub.protocol.model import NO_META, Call, Caller, Note, Reply
 from hubbub.protocol.params import PageParams
 from hubbub.protocol.revisions import NEWEST_MODERN
 from hubbub.protocol.shape import shape
-from hubbub.server.audience import RESOURCE_UPDATED
+from hubbub.server.audience import EVERY_SCOPE, RESOURCE_UPDATED
 from hubbub.server.methods import capabilities
 from hubbub.server.server import Server
 
@@ -190,6 +190,15 @@ class LocalUpstream:
         self._watched.discard(uri)
 
     @property
+    def scope(self) -> str:
+        """Whose changes it is told of: everybody's."""
+        return EVERY_SCOPE
+
+    def end_scope(self, scope: str) -> None:
+        """A caller's session has ended."""
+        self.server.end_scope(scope)
+
+    @property
     def watching(self) -> set[str]:
         """The resources that it is told of."""
         return self._watched
@@ -198,7 +207,7 @@ class LocalUpstream:
         """The server tells of a change."""
         if note.method == RESOURCE_UPDATED:
             if note.params.uri in self._watched and self.on_change is not None:
-                self.on_change(self, Change("resource", note.params.uri))
+                self.on_change(self, Change("resource", note.params.uri, note.scope))
         elif note.method in CHANGED_LISTS:
             self._outdated = True
             if self._refreshing is None or self._refreshing.done():

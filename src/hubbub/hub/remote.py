@@ -409,6 +409,9 @@ class RemoteUpstream:
             self._watched.pop(uri, None)
             raise
 
+    def end_scope(self, scope: str) -> None:
+        """Nothing: a server elsewhere knows its own sessions."""
+
     async def unsubscribe(self, uri: str) -> None:
         """Hear of them no more."""
         if self._watched.pop(uri, UNSET) is UNSET or self._keeper.client is None:

@@ -113,5 +113,8 @@ class Upstream(Peer, Protocol):
     async def unsubscribe(self, uri: str) -> None:
         """Hear of them no more."""
 
+    def end_scope(self, scope: str) -> None:
+        """A caller's session has ended: what was kept for it can go."""
+
     async def close(self, drain_s: float = bounds.UPSTREAM_DRAIN_S) -> None:
         """Take no more calls, let those in flight finish within this time, then part with the server."""
