@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import statistics
 import sys
 from typing import Any
 
 from bench import messages
 from bench.connections import Connection, free_port
 from bench.figures import Bound, Goal, Measure, Values
-from bench.floors.many_tools import THINGS, VERBS
+from bench.floors.many_tools import CHANGING, THINGS, VERBS
 from bench.hub_process import hub_command
 from bench.lives import live, open_session
 from bench.process import ServerProcess
 from bench.upstreams import apart, bare_stdio
 
+_LIVES = 3
 _VIEWS = 20
+_OTHER_TOOL = "check_thing_0"
+_SETTLE_S = 3.0
+"""What a start still has to do is done by then."""
 _REPEATS = 50
 _CHANGES = 20
 _HIDDEN = "delete"
@@ -26,7 +32,10 @@ _SESSIONS = 1_000
 _BODY = re.compile(rb"\{.*\}", re.DOTALL)
 
 MEASURES = [
-    Measure("list_first_cpu_ms", "1,000 tools, the first list of a view, CPU", "ms", Goal(Bound.VALUE, 5)),
+    Measure(
+        "list_first_cpu_ms", "1,000 tools, filtered and listed for the first time, CPU", "ms", Goal(Bound.VALUE, 5)
+    ),
+    Measure("list_view_cpu_ms", "1,000 tools, listed through another view, CPU", "ms", Goal(Bound.VALUE, 5)),
     Measure("list_again_cpu_ms", "1,000 tools, listed again, CPU", "ms", Goal(Bound.VALUE, 5)),
     Measure("list_changed_cpu_ms", "1,000 tools, read again after a change and listed, CPU", "ms"),
     Measure("sessions_mb", "1,000 idle sessions", "MB", Goal(Bound.VALUE, 10)),
@@ -35,8 +44,9 @@ MEASURES = [
 
 
 def measure() -> Values:
-    """All of it, in two lives of a hub."""
-    return _lists() | _sessions()
+    """All of it. There is only one first time in the life of a hub, so there are several lives for lists."""
+    lives = [_lists() for _ in range(_LIVES)]
+    return {key: statistics.median(life[key] for life in lives) for key in lives[0]} | _sessions()
 
 
 def _lists() -> Values:
@@ -46,12 +56,15 @@ def _lists() -> Values:
 
     async def life(hub: ServerProcess, clients: list[Connection]) -> Values:
         client, paths = clients[0], [f"{messages.PATH}/v{number}" for number in range(_VIEWS)]
-        await _list(client, await open_session(client), messages.PATH)  # connects the server
         sessions = [await open_session(client, path) for path in paths]
+        await client.ask(messages.call(sessions[0], _OTHER_TOOL, paths[0]))  # connects the server
+        await asyncio.sleep(_SETTLE_S)
         start = hub.cpu_s()
-        for session, path in zip(sessions, paths, strict=True):
-            _check(hub, await _list(client, session, path))
+        _check(hub, await _list(client, sessions[0], paths[0]))
         first = hub.cpu_s()
+        for session, path in zip(sessions[1:], paths[1:], strict=True):
+            _check(hub, await _list(client, session, path))
+        others = hub.cpu_s()
         for _ in range(_REPEATS):
             await _list(client, sessions[0], paths[0])
         again = hub.cpu_s()
@@ -59,8 +72,9 @@ def _lists() -> Values:
             await _change(client, sessions[0], paths[0])
         changed = hub.cpu_s()
         return {
-            "list_first_cpu_ms": (first - start) / _VIEWS * 1e3,
-            "list_again_cpu_ms": (again - first) / _REPEATS * 1e3,
+            "list_first_cpu_ms": (first - start) * 1e3,
+            "list_view_cpu_ms": (others - first) / (_VIEWS - 1) * 1e3,
+            "list_again_cpu_ms": (again - others) / _REPEATS * 1e3,
             "list_changed_cpu_ms": (changed - again) / _CHANGES * 1e3,
         }
 
@@ -90,7 +104,7 @@ def _check(hub: ServerProcess, tools: list[dict[str, Any]]) -> None:
 
 async def _change(client: Connection, session: str, path: str) -> None:
     """Have the server change its tools, and list until that is seen."""
-    answer = await client.ask(messages.call(session, f"{VERBS[0]}_thing_0", path))
+    answer = await client.ask(messages.call(session, CHANGING, path))
     version = f"Version {_result(answer)['content'][0]['text']}."
     while not any(tool["description"].endswith(version) for tool in await _list(client, session, path)):
         continue

@@ -1,6 +1,6 @@
 """A bare server on stdio with a thousand tools: `python -m bench.floors.many_tools`, and `--core N` as `bare_stdio`.
 
-A call of any of them changes the list: the version in the description of each goes up,
+A call of one of them changes the list: the version in the description of each goes up,
 and the client is told. Ten verbs times a hundred things, schemas as real servers have them.
 """
 
@@ -14,9 +14,17 @@ import msgspec
 
 VERBS = ("get", "list", "search", "create", "update", "delete", "export", "import", "watch", "check")
 THINGS = 100
+CHANGING = "update_thing_0"
+"""The tool that changes the list."""
 _CHANGED = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
 _INFO = {"name": "many", "version": "1"}
 _encode = msgspec.json.encode
+
+
+class Params(msgspec.Struct):
+    """As much of any parameters as is looked at."""
+
+    name: str = ""
 
 
 class Message(msgspec.Struct):
@@ -24,6 +32,12 @@ class Message(msgspec.Struct):
 
     method: str = ""
     id: int | str | None = None
+    params: Params = msgspec.field(default_factory=Params)
+
+    @property
+    def changes(self) -> bool:
+        """Whether the list is another one after it."""
+        return self.method == "tools/call" and self.params.name == CHANGING
 
 
 def tools(version: int) -> list[dict[str, Any]]:
@@ -61,7 +75,7 @@ class Many:
             case "tools/list":
                 return _result(tools=tools(self._version))
             case "tools/call":
-                self._version += 1
+                self._version += message.changes
                 return _result(content=[{"type": "text", "text": str(self._version)}])
             case _:
                 return {"error": {"code": -32601, "message": "Method not found"}}
@@ -80,7 +94,7 @@ def main() -> None:
         message = decode(line)
         if message.id is None:
             continue
-        if message.method == "tools/call":
+        if message.changes:
             output.write(_CHANGED)
         output.write(_encode({"jsonrpc": "2.0", "id": message.id, **many.answer(message)}) + b"\n")
         output.flush()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -375,9 +375,9 @@ class Client:
         """Pass a call on, raw both ways; progress and questions go to `call.back`."""
         return await passing.request(self, self._session, call)
 
-    async def pass_on(self, call: Call, how: Passing) -> RawReply:
+    def pass_on(self, call: Call, how: Passing) -> Coroutine[Any, Any, RawReply]:
         """Pass a call on in the name of its caller."""
-        return await passing.pass_on(self, self._session, call, how)
+        return passing.pass_on(self, self._session, call, how)
 
     async def notify(self, note: Note) -> None:
         """Pass a notification on."""

@@ -55,6 +55,8 @@ class Item:
         """How that server speaks."""
         self.description = description
         """What clients read about it instead of what its server says."""
+        self.encoded: dict[tuple[str, str | None], bytes] = {}
+        """How lists show it, by revision and description: see `hubbub.hub.entries`."""
 
     @property
     def qualified(self) -> str:

@@ -39,10 +39,43 @@ class Health(msgspec.Struct, frozen=True):
     """The id of the hub that shows it."""
     is_stale: bool = False
     reason: str | None = None
+    meta: Raw = Raw()
+    """The `_meta` of an entry that has none of its own; filled in by itself."""
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "meta", Raw(_encode(self._marked({}))))
+
+    def marked(self, said: Raw) -> Raw:
+        """The `_meta` of an entry that has said something there."""
+        try:
+            return Raw(_encode(self._marked(_decode(said))))
+        except msgspec.DecodeError:
+            return self.meta  # what is no object says nothing
+
+    def _marked(self, meta: dict[str, Any]) -> dict[str, Any]:
+        meta[SERVER_KEY] = self.server
+        if self.hub:
+            meta[HUBS_KEY] = [*_hubs(meta.get(HUBS_KEY)), self.hub]
+        if self.is_stale:
+            meta[STALE_KEY] = _TRUE
+            if self.reason is not None:
+                meta[REASON_KEY] = self.reason
+        return meta
+
+
+def encoded(item: Item, kind: Kind, revision: Revision, health: Health, description: str | None) -> bytes:
+    """One entry as `*/list` shows it in this revision. Kept with the item: all views show it alike."""
+    if health.is_stale:  # which is said in words that change
+        return _encode(entry_for(item, kind, revision, health, description))
+    key = (revision.version, description)
+    found = item.encoded.get(key)
+    if found is None:
+        found = item.encoded[key] = _encode(entry_for(item, kind, revision, health, description))
+    return found
 
 
 def entry_for(item: Item, kind: Kind, revision: Revision, health: Health, description: str | None) -> dict[str, Raw]:
-    """One entry as `*/list` shows it in this revision."""
+    """The same, not yet encoded."""
     members = older_entry(item.entry.members, item.revision, revision)
     key = _NAME_OF[kind]
     if item.name != item.own:
@@ -52,7 +85,8 @@ def entry_for(item: Item, kind: Kind, revision: Revision, health: Health, descri
     for name in _NEVER:
         members.pop(name, None)
     if revision.titles:
-        members["_meta"] = _meta(members.get("_meta"), health)
+        said = members.get("_meta")
+        members["_meta"] = health.meta if said is None else health.marked(said)
     return members
 
 
@@ -72,20 +106,3 @@ def _hubs(said: Raw | None) -> list[str]:
         return [] if said is None else msgspec.json.decode(said, type=list[str])
     except msgspec.DecodeError:
         return []
-
-
-def _meta(said: Raw | None, health: Health) -> Raw:
-    meta: dict[str, Any] = {}
-    if said is not None:
-        try:
-            meta.update(_decode(said))
-        except msgspec.DecodeError:
-            pass  # what is no object says nothing
-    meta[SERVER_KEY] = health.server
-    if health.hub:
-        meta[HUBS_KEY] = [*_hubs(meta.get(HUBS_KEY)), health.hub]
-    if health.is_stale:
-        meta[STALE_KEY] = _TRUE
-        if health.reason is not None:
-            meta[REASON_KEY] = health.reason
-    return Raw(_encode(meta))

@@ -6,9 +6,9 @@ What the hub has of its own is registered here as on any server.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hubbub import bounds
 from hubbub.errors import InvalidParams, PromptNotFound, ToolNotFound
@@ -220,14 +220,14 @@ class Front(Server):
 
     # -- being a server ----------------------------------------------------------------
 
-    async def request(self, call: Call) -> Reply:
+    def request(self, call: Call) -> Coroutine[Any, Any, Reply]:
         """Answer one call in its caller's revision."""
         method: Method | None = METHODS[call.caller.revision.era].get(call.method)
         if method is None:
-            return await call_by_name(self, call)
+            return call_by_name(self, call)
         if isinstance(call.params, InvalidParams):
             raise call.params
-        return await method(self, call)
+        return method(self, call)
 
     async def problems(self) -> list[str]:
         """What keeps the hub from being of any use: that none of its servers can be reached."""

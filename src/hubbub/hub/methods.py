@@ -6,6 +6,7 @@ progress, logs and cancellation are the upstream's matter: the call carries its 
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -41,6 +42,7 @@ from hubbub.protocol.params import readable
 from hubbub.server import methods as own
 
 if TYPE_CHECKING:
+    from hubbub.hub.catalog import Item
     from hubbub.hub.front import Front
 
 _decode_call = msgspec.json.Decoder(CallArguments).decode
@@ -49,15 +51,19 @@ _OWN_SCHEME = "hub://"
 # -- tools ---------------------------------------------------------------
 
 
-async def call_tool(front: Front, call: Call) -> Reply:
-    name = call.params.name
-    item = front.shown.tool(name)
-    if item is None:
-        if front.has_own_tool(name):
-            return await _call_own(front, call)
-        item = await front.find_tool(name)
-    peer = front.hub.peers[item.server]
-    return await peer.request(call if item.own == name else renamed(call, item.own))
+def call_tool(front: Front, call: Call) -> Coroutine[Any, Any, Reply]:
+    item = front.shown.tool(call.params.name)
+    if item is not None:
+        return _pass_on(front, call, item)
+    return _call_own(front, call) if front.has_own_tool(call.params.name) else _call_unlisted(front, call)
+
+
+async def _call_unlisted(front: Front, call: Call) -> Reply:
+    return await _pass_on(front, call, await front.find_tool(call.params.name))
+
+
+def _pass_on(front: Front, call: Call, item: Item) -> Coroutine[Any, Any, Reply]:
+    return front.hub.peers[item.server].request(call if item.own == call.params.name else renamed(call, item.own))
 
 
 async def _call_own(front: Front, call: Call) -> Reply:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -73,6 +73,8 @@ class Style(msgspec.Struct, frozen=True):
 
     def shown(self, name: str) -> str:
         """The name in this style."""
+        if len(name) <= self.limit and not self.safe:
+            return name
         return cut(_UNSAFE.sub("_", name) if self.safe else name, self.limit)
 
 
@@ -86,7 +88,10 @@ def assign(offers: Sequence[Offer], rules: Mapping[str, Rule], style: Style) -> 
     prefixed: list[Offer] = []
     foreign = _looking_foreign(wanted, rules)
     for name, group in groups.items():
-        winner = _winner(group, rules, foreign)
+        if len(group) == 1 and group[0] not in foreign:
+            given[group[0]] = name
+            continue
+        winner = _winner(group, rules)
         if winner is not None:
             given[winner] = name
         prefixed += [offer for offer in group if offer is not winner and not _is_fixed(offer, rules)]
@@ -143,10 +148,8 @@ def _is_fixed(offer: Offer, rules: Mapping[str, Rule]) -> bool:
     return rule.prefix == "never" or offer.name in rule.renamed
 
 
-def _winner(group: list[Offer], rules: Mapping[str, Rule], foreign: Set[Offer]) -> Offer | None:
-    """Who keeps a name: its only owner, else the first whose name is fixed, else nobody."""
-    if len(group) == 1 and group[0] not in foreign:
-        return group[0]
+def _winner(group: list[Offer], rules: Mapping[str, Rule]) -> Offer | None:
+    """Who keeps a name that is not one server's alone: the first whose name is fixed, else nobody."""
     return next((offer for offer in group if _is_fixed(offer, rules)), None)
 
 
@@ -205,11 +208,10 @@ def _fronts(server: str, rule: Rule) -> list[str]:
     return [prefix + SEPARATOR for prefix in prefixes]
 
 
-def _collisions(groups: Mapping[str, Iterable[Offer]], given: Mapping[Offer, str]) -> tuple[Collision, ...]:
+def _collisions(groups: Mapping[str, Sequence[Offer]], given: Mapping[Offer, str]) -> tuple[Collision, ...]:
     found = []
     for name, group in groups.items():
-        members = tuple(group)
-        if len(members) > 1:
-            servers = tuple(offer.server for offer in members)
-            found.append(Collision(name, servers, tuple(given.get(offer, "") for offer in members)))
+        if len(group) > 1:
+            servers = tuple(offer.server for offer in group)
+            found.append(Collision(name, servers, tuple(given.get(offer, "") for offer in group)))
     return tuple(found)

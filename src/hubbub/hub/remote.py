@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -83,9 +83,9 @@ class RemoteUpstream:
         self._rounds = Rounds(sealer)
         self._home: UpstreamSession | None = None
         self._only: Caller | None = None
-        self._speakers: dict[tuple[bytes, str | None], bytes] = {}
         self._watched: dict[str, None] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._phase: Phase = "idle"
         self._since = time.time()
         self._is_closing = False
@@ -206,8 +206,16 @@ class RemoteUpstream:
 
     # -- calls ---------------------------------------------------------------------------
 
-    async def request(self, call: Call) -> Reply:
+    def request(self, call: Call) -> Coroutine[Any, Any, Reply]:
         """Pass a call on, once; see `Upstream`."""
+        client = self._keeper.client
+        if self._is_closing or client is None or not client.is_open or not self._breaker.is_closed:
+            return self._request(call)
+        if call.caller.revision.rounds and not client.revision.rounds:
+            return self._request(call)
+        return self._serve(call)  # nothing comes between: the way of most calls
+
+    async def _request(self, call: Call) -> Reply:
         if self._is_closing:
             if self._rounds.holds(call):
                 return await self._rounds.resume(call)
@@ -252,16 +260,20 @@ class RemoteUpstream:
             raise
 
     async def _serve(self, call: Call) -> Reply:
-        deadline = asyncio.get_running_loop().time() + self._seconds(call)
-        await self._slots.take(deadline)
+        deadline = self._loop_time() + self._seconds(call)
+        if not self._slots.take_now():
+            await self._slots.take(deadline)
         self._calls += 1
         passage = Passage(call, self._slots)
         is_answered = False
         session: UpstreamSession | None = None
         try:
-            session = await self._session(passage, deadline)
-            reply = await self._pass_on(passage, session, deadline)
+            session = self._first_session(passage) or await self._session(passage, deadline)
+            client = session.client
+            reply = await client.pass_on(call, self._how(passage, client, deadline))
             is_answered = True
+            self._succeeded()
+            self._finish(reply, call, client)
             return reply
         except RemoteError as error:
             is_answered = True
@@ -285,24 +297,36 @@ class RemoteUpstream:
             elif passage.has_untold:
                 await passage.settled()
 
-    async def _pass_on(self, passage: Passage, session: UpstreamSession, deadline: float) -> RawReply:
-        call, client = passage.call, session.client
+    def _how(self, passage: Passage, client: Client, deadline: float) -> Passing:
+        call = passage.call
         is_modern = client.revision.rounds
         passes_rounds = is_modern and call.caller.revision.rounds and call.method in askable
-        how = Passing(
+        return Passing(
             back=passage,
-            timeout_s=max(deadline - asyncio.get_running_loop().time(), 0.001),
-            speaker=self._speaker(client, call) if is_modern else b"",
+            timeout_s=max(deadline - self._loop_time(), 0.001),
+            speaker=self._questions.speaker(client, call.caller) if is_modern else b"",
             plays_rounds=not passes_rounds,
             request_state=self._questions.state_of(call) if passes_rounds else None,
         )
-        reply = await client.pass_on(call, how)
-        self._succeeded()
-        if passes_rounds:
+
+    def _finish(self, reply: RawReply, call: Call, client: Client) -> None:
+        """What a modern server's answer needs before its caller gets it."""
+        if not client.revision.rounds:
+            return
+        if call.caller.revision.rounds and call.method in askable:
             self._questions.seal_state(reply, call)
-        if is_modern and call.caller.revision.structured == "object" and call.method == "tools/call":
+        if call.caller.revision.structured == "object" and call.method == "tools/call":
             reply.wraps = call.params.name in self.snapshot.wrapped
-        return reply
+
+    def _first_session(self, passage: Passage) -> UpstreamSession | None:
+        """The first session, if a call that brings nothing of its own can just go there."""
+        home = self._home
+        if home is None or home.owner is not None or self._keeper.open_client is not home.client:
+            return None
+        if self._kind(home, passage) is not None:
+            return None
+        home.passages[passage] = None
+        return home
 
     async def _session(self, passage: Passage, deadline: float) -> UpstreamSession:
         home = self._home
@@ -339,21 +363,15 @@ class RemoteUpstream:
         else:
             self._pool.part(session, passage, is_answered=is_answered)
 
-    def _speaker(self, client: Client, call: Call) -> bytes:
-        """Who asks, for a server that is told with each request."""
-        capabilities = self._questions.capabilities(call.caller)
-        key = (msgspec.json.encode(capabilities) if capabilities else b"", call.caller.least_log_level)
-        found = self._speakers.get(key)
-        if found is None:
-            if len(self._speakers) >= bounds.UPSTREAM_WAITING:
-                self._speakers.clear()
-            found = self._speakers[key] = client.speaking(capabilities, key[1])
-        return found
+    def _loop_time(self) -> float:
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return self._loop.time()
 
     def _seconds(self, call: Call) -> float:
         seconds = self._options.timeout_s
         if call.deadline is not None:
-            seconds = min(seconds, max(call.deadline - asyncio.get_running_loop().time(), 0.001))
+            seconds = min(seconds, max(call.deadline - self._loop_time(), 0.001))
         return seconds
 
     # -- failing -------------------------------------------------------------------------
@@ -428,7 +446,7 @@ class RemoteUpstream:
     def _kept(self) -> None:
         """The keeper has a client, or has lost it, or waits."""
         if self._keeper.client is not None:
-            self._speakers.clear()
+            self._questions.forget_speakers()
             self._pool.tells_calls_apart = self._keeper.client.tells_calls_apart
             self._breaker.let_try()
             self._renewed()

@@ -104,7 +104,7 @@ class UpstreamSession:
             passage = None if is_nobodys else self._only_client(self.passages)
             if passage is None:
                 raise MethodNotFound(call.method)
-            if not passage.untold:
+            if not passage.has_untold:
                 return await passage.request(call)
             # That call may be answered meanwhile, and nobody hears a question after its answer: choose again.
             await passage.settled()

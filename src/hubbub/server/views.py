@@ -8,13 +8,14 @@ from __future__ import annotations
 import fnmatch
 import functools
 import re
-from collections.abc import Callable, Iterable
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
 from hubbub.protocol.wire import ToolAnnotations
 
+T = TypeVar("T")
 _Match: TypeAlias = Callable[[str], re.Match[str] | None]
 _NOTHING: Final = r"(?!)"
 
@@ -53,6 +54,13 @@ class View(msgspec.Struct, frozen=True):
     def leaves_out(self, name: str) -> bool:
         """Whether the patterns say that nothing of this name is to be seen."""
         return _matches(name, "", self.exclude)
+
+    def choose(self, items: Mapping[str, T], qualified: Callable[[T], str]) -> dict[str, T]:
+        """Those whose names the patterns let through, as `names` does one by one."""
+        (include, include_qualified), (exclude, exclude_qualified) = _compiled(self.include), _compiled(self.exclude)
+        if include_qualified is None and exclude_qualified is None:
+            return {name: item for name, item in items.items() if include(name) and not exclude(name)}
+        return {name: item for name, item in items.items() if self.names(name, qualified(item))}
 
 
 EVERYTHING = View()
