@@ -22,7 +22,7 @@ async def activitywatch(settings: ActivitySettings) -> Check:
         info = await sources.info()
         await sources.buckets()
     except SourceFailure as failure:
-        advice = f"install and start it: {_DOWNLOAD}" if failure.kind == "unreachable" else ""
+        advice = f"install and start it: {_DOWNLOAD}" if failure.word == "unreachable" else ""
         return Check("activitywatch", False, failure.message, advice)
     finally:
         await sources.close()

@@ -8,6 +8,7 @@ from hubbub import ToolError
 
 Kind: TypeAlias = Literal[
     "unreachable",  # nothing listens there
+    "broken_off",  # the answer ended in the middle
     "timeout",  # it listens, and does not answer
     "unauthorized",  # it wants an API key, or another one
     "host_refused",  # it does not know the name that we call it by
@@ -28,12 +29,12 @@ class SourceFailure(ToolError):
         if status is not None:
             data["status"] = status
         super().__init__(message, code=kind, data=data)
-        self.kind = kind
+        self.word = kind
         self.status = status
 
     def cause(self) -> dict[str, str]:
         """As a part of a result that did not fail."""
-        return {"kind": self.kind, "message": self.message}
+        return {"kind": self.word, "message": self.message}
 
 
 class BadRequest(ToolError):

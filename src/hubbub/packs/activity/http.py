@@ -129,6 +129,9 @@ class JsonServer:
             limit = error.data.get("max_bytes", 0)
             told = f"{self.name} at {self.url} answered with more than {limit} bytes; ask for less"
             return SourceFailure("too_large", told, url=self.url, status=error.data.get("status"))
+        if error.may_have_executed:
+            told = f"{self.name} at {self.url} broke off in the middle of its answer; see whether it is well"
+            return SourceFailure("broken_off", told, url=self.url)
         told = f"{self.name} cannot be reached at {self.url}; {self._advice}"
         return SourceFailure("unreachable", told, url=self.url)
 

@@ -7,7 +7,7 @@ anything else sees it; the sidecar itself applies them to the screen before it r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
@@ -32,20 +32,15 @@ class Privacy:
 
     def __init__(self, settings: PrivacySettings) -> None:
         self._settings = settings
-        self._drops = {
-            "app": _any(settings.drop_apps),
-            "title": _any(settings.drop_titles),
-            "url": _any(settings.drop_urls),
-        }
-        self._masks = {
-            "app": _any(settings.mask_apps),
-            "title": _any(settings.mask_titles),
-            "url": _any(settings.mask_urls),
-        }
-        self._dropped_text = _any(settings.drop_text)
+        self._dropped_apps = _any(settings.drop_apps)
+        self._dropped_words = _any((*settings.drop_titles, *settings.drop_urls))
+        self._dropped_lines = _any(settings.drop_text)
+        self._masked_apps = _any(settings.mask_apps)
+        self._masked_titles = _any(settings.mask_titles)
+        self._masked_urls = _any(settings.mask_urls)
         self._masked_text = _any(settings.mask_text)
         self.text = lru_cache(maxsize=4096)(self._text)
-        """A text as it may be told."""
+        """A text as it may be told, whatever it is about."""
 
     # -- events ----------------------------------------------------------------
 
@@ -62,21 +57,27 @@ class Privacy:
         return shown
 
     def data(self, data: dict[str, Any]) -> dict[str, Any] | None:
-        """What an event says, as it may be told; None if it may not."""
-        app, title = _text_of(data, "app"), _text_of(data, "title")
-        urls = [_text_of(data, key) for key in _URLS]
-        if self._is_incognito(data, app, title) or self._is_dropped(app, title, urls):
+        """What an event says, as it may be told; None if it may not.
+
+        Rules for titles and addresses are held against everything but the name of the app: watchers
+        for editors call a title `file`, and others have words that nobody here knows.
+        """
+        app = _text_of(data, "app")
+        if self._is_incognito(data, app, _text_of(data, "title")) or _found(self._dropped_apps, app):
             return None
-        if _found(self._masks["app"], app):
+        if self._dropped_words and any(_found(self._dropped_words, text) for text in _texts(data, besides="app")):
+            return None
+        if _found(self._masked_apps, app):
             return {key: PRIVATE if isinstance(value, str) else _blank(value) for key, value in data.items()}
-        hides_url = any(_found(self._masks["url"], url) for url in urls)
-        hides_title = hides_url or _found(self._masks["title"], title)
+        hides_page = bool(self._masked_urls) and any(_found(self._masked_urls, _text_of(data, key)) for key in _URLS)
         shown: dict[str, Any] = {}
         for key, value in data.items():
-            if (hides_url and (key in _URLS or key.startswith("$"))) or (hides_title and key == "title"):
+            if hides_page and (key in _URLS or key == "title" or key.startswith("$")):
                 shown[key] = PRIVATE
             elif key in _URLS and isinstance(value, str):
                 shown[key] = self._url(value)
+            elif key == "app" and isinstance(value, str):
+                shown[key] = self.text(value)
             else:
                 shown[key] = self.tree(value)
         return shown
@@ -88,8 +89,9 @@ class Privacy:
 
     def hides_window(self, app: str, title: str) -> bool:
         """Whether a window on the screen may not be seen."""
-        is_private = self._is_incognito({}, app, title) or self._is_dropped(app, title, [])
-        return is_private or _found(self._masks["app"], app) or _found(self._masks["title"], title)
+        by_app = (*self._dropped_apps, *self._masked_apps)
+        by_title = (*self._dropped_words, *self._masked_titles)
+        return self._is_incognito({}, app, title) or _found(by_app, app) or _found(by_title, title)
 
     def _is_incognito(self, data: dict[str, Any], app: str, title: str) -> bool:
         if not self._settings.incognito:
@@ -98,16 +100,10 @@ class Privacy:
             _NAMES_OF_PRIVATE_WINDOWS.search(text) for text in (app, title)
         )
 
-    def _is_dropped(self, app: str, title: str, urls: Sequence[str]) -> bool:
-        drops = self._drops
-        return (
-            _found(drops["app"], app) or _found(drops["title"], title) or any(_found(drops["url"], url) for url in urls)
-        )
-
     def _url(self, url: str) -> str:
         if self._settings.urls == "domain":
             return urlsplit(url).hostname or ""
-        return self.text(url)
+        return self._word(url)
 
     # -- text and everything else ------------------------------------------------
 
@@ -117,29 +113,31 @@ class Privacy:
             text = pattern.sub(PRIVATE, text)
         return without_secrets(text) if self._settings.secrets else text
 
+    def _word(self, text: str) -> str:
+        """A text that may be a title or an address."""
+        rules = (self._dropped_words, self._dropped_lines, self._masked_titles, self._masked_urls)
+        return PRIVATE if any(_found(rule, text) for rule in rules) else self.text(text)
+
     def line(self, text: str) -> str | None:
         """A line that was read from the screen, as it may be told; None if it may not.
 
-        The title of a window and the address of a page can be read there too.
+        Titles of windows, names of apps and addresses of pages can be read there too.
         """
-        rules = (self._dropped_text, *self._drops.values())
-        if any(_found(rule, text) for rule in rules):
+        if any(_found(rule, text) for rule in (self._dropped_lines, self._dropped_words, self._dropped_apps)):
             return None
-        if any(_found(rule, text) for rule in self._masks.values()):
-            return PRIVATE
-        return self.text(text)
+        return PRIVATE if _found(self._masked_apps, text) else self._word(text)
 
     def tree(self, value: Any) -> Any:
         """Any JSON, as it may be told: parts that tell of a window or a page are treated like events."""
         if isinstance(value, str):
-            return self.text(value)
+            return self._word(value)
         if isinstance(value, list):
             return [self.tree(item) for item in value]
         if not isinstance(value, dict):
             return value
         if any(isinstance(value.get(key), str) for key in ("app", "title", *_URLS)):
             return self.data(value)
-        return {self.text(key): self.tree(item) for key, item in value.items()}
+        return {self._word(key): self.tree(item) for key, item in value.items()}
 
     # -- the screen ----------------------------------------------------------------
 
@@ -173,6 +171,19 @@ def _any(patterns: Sequence[str]) -> Rule:
 
 def _found(rule: Rule, text: str) -> bool:
     return any(pattern.search(text) for pattern in rule)
+
+
+def _texts(value: Any, *, besides: str = "") -> Iterator[str]:
+    """Every text in it."""
+    if isinstance(value, str):
+        yield value[: bounds.ACTIVITY_TEXT_CHARACTERS]
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key != besides:
+                yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
 
 
 def _text_of(data: dict[str, Any], key: str) -> str:

@@ -104,13 +104,9 @@ class Run:
         return len(await self._events(bucket))
 
     async def _find(self, prefix: Any, hostname: Any = None) -> str:
-        buckets = await self._sources.buckets()
-        for name, bucket in sorted(buckets.items()):
-            if name.startswith(str(prefix)) and hostname in (None, bucket.get("hostname")):
-                return name
-        raise BadRequest(
-            f"no bucket begins with {str(prefix)[:80]!r}; there are {', '.join(sorted(buckets)[:20]) or 'none'}"
-        )
+        if not isinstance(prefix, str):
+            raise BadRequest("find_bucket takes what the id of a bucket begins with")
+        return await self._sources.find_bucket(prefix, hostname)
 
     def _too_long(self) -> BadRequest:
         return BadRequest(f"the query takes longer than {bounds.ACTIVITY_EVENTS_S:g} s; ask for a shorter period")

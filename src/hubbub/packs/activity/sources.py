@@ -11,17 +11,20 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from hubbub.packs.activity.events import Bucket, Event
-from hubbub.packs.activity.failures import SourceFailure
+from hubbub.packs.activity.failures import BadRequest, SourceFailure
 from hubbub.packs.activity.privacy import Privacy
 from hubbub.packs.activity.settings import ActivitySettings
 from hubbub.packs.activity.sidecar_client import SidecarClient
 from hubbub.packs.activity.watch_server import Category, WatchServer
 from hubbub.packs.activity.watchers import Watchers, choose
+
+_NAMED: Final = 20
+"""Buckets that an error names."""
 
 
 class Records(msgspec.Struct):
@@ -65,8 +68,22 @@ class Sources:
 
         Raises: SourceFailure, BadRequest.
         """
-        info, buckets = await together(self.info(), self.buckets())
+        async with self._telling():
+            info, buckets = await together(self._watch.info(), self._watch.buckets())
         return choose(buckets, str(info.get("hostname", "")), host or self._host)
+
+    async def find_bucket(self, prefix: str, host: str | None) -> str:
+        """The id of the first bucket that begins so.
+
+        Raises: SourceFailure, BadRequest.
+        """
+        async with self._telling():
+            buckets = await self._watch.buckets()
+        for name, bucket in sorted(buckets.items()):
+            if name.startswith(prefix) and (host is None or (isinstance(bucket, dict) and bucket.get("hostname") == host)):
+                return name
+        known = ", ".join(sorted(self._shown(buckets))[:_NAMED]) or "none"
+        raise BadRequest(f"no bucket begins with {prefix[:80]!r}; there are {known}")
 
     async def newest(self, bucket: Bucket | None, hidden_titles: Sequence[str] = ()) -> tuple[Event | None, bool]:
         """The last event of a bucket, and whether there is one that may not be told.
@@ -169,7 +186,7 @@ class Sources:
         )
 
     def _shown(self, value: dict[str, Any]) -> dict[str, Any]:
-        return {key: self._privacy.tree(item) for key, item in value.items()}
+        return {self._privacy.text(key): self._privacy.tree(item) for key, item in value.items()}
 
     @asynccontextmanager
     async def _telling(self) -> AsyncIterator[None]:

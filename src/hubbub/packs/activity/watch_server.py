@@ -85,7 +85,7 @@ class WatchServer:
         try:
             found: list[Category] | None = await self._get("settings/classes", list[Category] | None)
         except SourceFailure as failure:
-            if failure.status == _NOT_FOUND or failure.kind == "unexpected":
+            if failure.status == _NOT_FOUND or failure.word == "unexpected":
                 return []
             raise
         return found or []

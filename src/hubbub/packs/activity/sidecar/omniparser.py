@@ -37,7 +37,7 @@ class OmniParserEngine:
                 "mode": "omniparser",
                 "preflight_ok": False,
                 "ready": False,
-                "reason": failure.kind,
+                "reason": failure.word,
                 "message": failure.message,
             }
         return {"ok": True, "preflight_ok": True, "ready": True, "reason": "ready", **found, "mode": "omniparser"}
@@ -60,7 +60,7 @@ class OmniParserEngine:
         try:
             found = asyncio.run(self._ask({"base64_image": sent}))
         except SourceFailure as failure:
-            raise Refusal(502, "omniparser_failed", failure.message, kind=failure.kind) from failure
+            raise Refusal(502, "omniparser_failed", failure.message, kind=failure.word) from failure
         return {**self._shown(found), "ok": True, "mode": "omniparser"}
 
     def _shown(self, found: dict[str, Any]) -> dict[str, Any]:
