@@ -96,8 +96,7 @@ class Run:
         if not isinstance(bucket, str):
             raise BadRequest("query_bucket takes the id of a bucket")
         if bucket not in self._asked:
-            found = await self._sources.events_of(bucket, self._period.start, self._period.end)
-            self._asked[bucket] = found[::-1]
+            self._asked[bucket] = await self._sources.events_of(bucket, self._period.start, self._period.end)
         return self._asked[bucket]
 
     async def _count(self, bucket: Any) -> int:

@@ -51,22 +51,23 @@ def total(events: Iterable[Event]) -> float:
 
 
 def flood(events: Iterable[Event], pulse_s: float = FLOOD_S) -> list[Event]:
-    """Fill the short gaps that come from watchers looking only now and then."""
+    """Fill the short gaps that come from watchers looking only now and then, and let no two events overlap.
+
+    Between events that say the same, a gap becomes part of them; between others, each gets half of it.
+    """
     flooded: list[Event] = []
     for event in by_time(events):
         event = copy(event)
         last = flooded[-1] if flooded else None
-        if last is None:
-            flooded.append(event)
-            continue
-        gap = (event.timestamp - last.end).total_seconds()
-        if gap <= pulse_s and last.data == event.data:
-            last.duration = max(last.duration, (event.end - last.timestamp).total_seconds())
-            continue
-        if 0 < gap <= pulse_s:
-            last.duration += gap / 2
-            event.timestamp -= timedelta(seconds=gap / 2)
-            event.duration += gap / 2
+        gap = (event.timestamp - last.end).total_seconds() if last is not None else 0.0
+        if last is not None and gap and gap <= pulse_s:
+            if last.data == event.data:
+                last.duration = max(last.duration, (event.end - last.timestamp).total_seconds())
+                continue
+            half = gap / 2 if gap > 0 else 0.0
+            last.duration += half if gap > 0 else gap
+            event.timestamp -= timedelta(seconds=half)
+            event.duration += half
         flooded.append(event)
     return flooded
 
@@ -135,17 +136,15 @@ def merge_by(events: Iterable[Event], keys: Sequence[str]) -> list[Event]:
     return list(merged.values())
 
 
-def chunk_by(events: Iterable[Event], key: str, pulse_s: float = FLOOD_S) -> list[Event]:
+def chunk_by(events: Iterable[Event], key: str) -> list[Event]:
     """Events that follow each other and say the same under a key, as one each, with those that it is made of."""
     chunks: list[Event] = []
     for event in events:
         if key not in event.data:
             break
-        last = chunks[-1] if chunks else None
-        gap = (event.timestamp - last.end).total_seconds() if last is not None else 0.0
-        if last is not None and last.data[key] == event.data[key] and gap < pulse_s:
-            last.duration = (event.end - last.timestamp).total_seconds()
-            last.data["subevents"].append(event)
+        if chunks and chunks[-1].data[key] == event.data[key]:
+            chunks[-1].duration += event.duration
+            chunks[-1].data["subevents"].append(event)
         else:
             chunks.append(Event(event.timestamp, event.duration, {key: event.data[key], "subevents": [event]}))
     return chunks
