@@ -19,9 +19,17 @@ ADVICE: Final = "pip install 'hubbub[charts]'"
 _WIDTH: Final = 8.0
 _HEIGHT_OF_ONE: Final = 0.42
 _HEIGHT_OF_REST: Final = 1.6
-_LEAST_HEIGHT: Final = 3.0
+_LEAST_HEIGHT: Final = 4.5
 _DOTS_PER_INCH: Final = 100
+_ROOM_FOR_NOTES: Final = 1.25
 _LABEL_CHARACTERS: Final = 40
+
+
+class NoCharts(ToolError):
+    """There is no matplotlib here."""
+
+    def __init__(self) -> None:
+        super().__init__(f"charts need matplotlib: {ADVICE}", code="no_matplotlib")
 
 
 class Bar(msgspec.Struct, frozen=True):
@@ -37,12 +45,12 @@ class Bar(msgspec.Struct, frozen=True):
 def draw_bars(bars: Sequence[Bar], *, title: str, axis: str) -> bytes:
     """A PNG with horizontal bars, the first one on top.
 
-    Raises: ToolError, where there is no matplotlib.
+    Raises: NoCharts, where there is no matplotlib.
     """
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ToolError(f"charts need matplotlib: {ADVICE}", code="no_matplotlib") from None
+        raise NoCharts from None
 
     height = max(_LEAST_HEIGHT, _HEIGHT_OF_ONE * len(bars) + _HEIGHT_OF_REST)
     figure = Figure(figsize=(_WIDTH, height), dpi=_DOTS_PER_INCH, layout="constrained")
@@ -53,8 +61,8 @@ def draw_bars(bars: Sequence[Bar], *, title: str, axis: str) -> bytes:
     axes.set_yticks(places, [_plain(bar.name) for bar in bars])
     axes.set_title(_plain(title, 200))
     axes.set_xlabel(axis)
-    axes.set_xlim(left=0)
-    axes.margins(x=0.18)
+    longest = max((bar.value for bar in bars), default=0)
+    axes.set_xlim(0, longest * _ROOM_FOR_NOTES or 1)
     axes.spines[["top", "right"]].set_visible(False)
     picture = BytesIO()
     figure.savefig(picture, format="png", metadata={"Software": None})

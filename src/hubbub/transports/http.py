@@ -42,7 +42,7 @@ class Exchange:
     _streaming = False
     _done = False
     _task: asyncio.Task[Any] | None = None
-    _watcher: asyncio.Task[None] | None = None
+    _watcher: asyncio.Task[None] | asyncio.TimerHandle | None = None
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, headers: Headers, limit: int) -> None:
         self.method: str = scope["method"]
@@ -128,12 +128,12 @@ class Exchange:
     def watch(self, *, cancel: bool) -> None:
         """Notice from now on when the caller leaves.
 
-        The watcher starts after the running task has first had to wait, so that calls
-        that finish at once never pay for it.
+        Not at once: calls that finish soon, as most do, never pay for a watcher, and those
+        that finish without waiting not even for a clock.
         """
         loop = asyncio.get_running_loop()
         self._task = asyncio.current_task(loop) if cancel else None
-        loop.call_soon(self._start_watcher)
+        loop.call_soon(self._watch_soon, loop)
 
     def unwatch(self) -> None:
         """Stop noticing."""
@@ -143,9 +143,12 @@ class Exchange:
             self._watcher.cancel()
             self._watcher = None
 
-    def _start_watcher(self) -> None:
+    def _watch_soon(self, loop: asyncio.AbstractEventLoop) -> None:
         if not self._done and self._watcher is None:
-            self._watcher = asyncio.ensure_future(self._watch())
+            self._watcher = loop.call_later(bounds.WATCHED_AFTER_S, self._start_watcher)
+
+    def _start_watcher(self) -> None:
+        self._watcher = asyncio.ensure_future(self._watch())
 
     async def _watch(self) -> None:
         while True:

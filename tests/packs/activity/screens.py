@@ -1,4 +1,4 @@
-"""A screen that nobody sees: Xvfb with a window manager, and windows on it; with an accessibility bus where there is one."""
+"""A screen that nobody sees: Xvfb with a window manager, and windows on it."""
 
 import os
 import shutil
@@ -68,12 +68,33 @@ class Screen:
     def terminal(self, title: str, text: str, place: str = "60x6+40+40") -> None:
         """A window with large letters in it."""
         script = f"printf '%s\\n' '{text}'; exec sleep 600"
-        command = ["xterm", "-T", title, "-geometry", place, "-fa", "DejaVu Sans Mono", "-fs", "16", "-e", "sh", "-c", script]
+        command = [
+            "xterm",
+            "-T",
+            title,
+            "-geometry",
+            place,
+            "-fa",
+            "DejaVu Sans Mono",
+            "-fs",
+            "16",
+            "-e",
+            "sh",
+            "-c",
+            script,
+        ]
         self._stack.enter_context(_running(command, self.environment))
 
     def question(self, title: str, text: str) -> None:
         """A window of a program that describes itself."""
-        command = ["zenity", "--question", f"--title={title}", f"--text={text}", "--ok-label=Save", "--cancel-label=Discard"]
+        command = [
+            "zenity",
+            "--question",
+            f"--title={title}",
+            f"--text={text}",
+            "--ok-label=Save",
+            "--cancel-label=Discard",
+        ]
         self._stack.enter_context(_running(command, {**self.environment, "GTK_MODULES": "gail:atk-bridge"}))
 
 

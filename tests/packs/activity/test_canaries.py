@@ -73,7 +73,12 @@ def screen(canary: str) -> Any:
         if method == "GET":
             return Odd(body=json.dumps({"ok": True, "message": f"see {canary}", "window": {"title": canary}}).encode())
         elements = [{"type": "text", "content": text, "bbox": [0, 0, 1, 1]} for text in (f"my {canary}", OPEN)]
-        body = {"ok": True, "parsed_content_list": elements, "window": {"app": canary, "title": canary}, "latency_ms": 1}
+        body = {
+            "ok": True,
+            "parsed_content_list": elements,
+            "window": {"app": canary, "title": canary},
+            "latency_ms": 1,
+        }
         return Odd(body=json.dumps(body).encode())
 
     return odd_server(answer)
@@ -143,5 +148,7 @@ def test_only_the_sources_hold_the_two_servers() -> None:
 
     allowed = {"sources.py", "watch_server.py", "sidecar_client.py", "omniparser.py"}
     for path in (SOURCE / "hubbub/packs/activity").rglob("*.py"):
-        servers = {name for name in imports_of(path) if name.endswith((".WatchServer", ".SidecarClient", ".JsonServer"))}
+        servers = {
+            name for name in imports_of(path) if name.endswith((".WatchServer", ".SidecarClient", ".JsonServer"))
+        }
         assert not servers or path.name in allowed, f"{path.name} goes around the rules"

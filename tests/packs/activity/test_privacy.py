@@ -124,7 +124,10 @@ def test_secrets_are_found_however_deep_they_are() -> None:
 
 def test_the_window_of_a_private_tab_is_dropped_with_it() -> None:
     privacy = Privacy(PrivacySettings())
-    tabs = [Event(NOON, 60, {"title": "Secret gifts", "url": "u", "incognito": True}), Event(NOON, 60, {"title": "News"})]
+    tabs = [
+        Event(NOON, 60, {"title": "Secret gifts", "url": "u", "incognito": True}),
+        Event(NOON, 60, {"title": "News"}),
+    ]
     hidden = privacy.hidden_titles(tabs)
     windows = [
         Event(NOON, 60, {"app": "Firefox", "title": "Secret gifts — Mozilla Firefox"}),
@@ -135,7 +138,9 @@ def test_the_window_of_a_private_tab_is_dropped_with_it() -> None:
 
 def test_lines_on_the_screen_follow_every_rule() -> None:
     rules = PrivacySettings(drop_text=("salary",), drop_titles=("diary",), mask_urls=("bank",), mask_text=("Ann",))
-    elements = [{"content": text, "type": "text"} for text in ("Salary 100", "my diary", "https://bank.x", "Hi Ann!", "ok")]
+    elements = [
+        {"content": text, "type": "text"} for text in ("Salary 100", "my diary", "https://bank.x", "Hi Ann!", "ok")
+    ]
     told = Privacy(rules).elements([*elements, {"type": "icon"}, "odd", {"content": 7}])
     assert [element["content"] for element in told] == [PRIVATE, f"Hi {PRIVATE}!", "ok", None, 7]
 

@@ -15,7 +15,9 @@ BEFORE = {"torch_version_cuda": "12.1", "torch_file": "/a", "cv2_file": "/b", "p
 
 
 def write(folder: Path, stage: Stage, snapshot: Any, encoding: str = "utf-8") -> None:
-    path_of(folder, stage).write_text(snapshot if isinstance(snapshot, str) else json.dumps(snapshot), encoding=encoding)
+    path_of(folder, stage).write_text(
+        snapshot if isinstance(snapshot, str) else json.dumps(snapshot), encoding=encoding
+    )
 
 
 @pytest.mark.parametrize(

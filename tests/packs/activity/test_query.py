@@ -74,7 +74,17 @@ async def test_a_query_gives_what_activitywatch_gives(lines: list[str], watch: W
 async def test_gaps_are_filled_as_activitywatch_fills_them(watch: Watch) -> None:
     """Save for a gap that follows a filled one, half of which ActivityWatch loses."""
     start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
-    times = [(0, 10, 1), (13, 10, 1), (23, 10, 1), (37, 10, 2), (60, 10, 2), (68, 10, 2), (75, 10, 3), (90, 10, 3), (91, 2, 3)]
+    times = [
+        (0, 10, 1),
+        (13, 10, 1),
+        (23, 10, 1),
+        (37, 10, 2),
+        (60, 10, 2),
+        (68, 10, 2),
+        (75, 10, 3),
+        (90, 10, 3),
+        (91, 2, 3),
+    ]
     bucket = watch.bucket("w", "currentwindow")
     watch.insert(bucket, [event(start + timedelta(seconds=at), seconds, n=n) for at, seconds, n in times])
     query = 'RETURN = sort_by_timestamp(flood(query_bucket("w")));'
@@ -129,20 +139,24 @@ async def test_a_bucket_that_is_not_there_is_activitywatch_s_to_tell(either_watc
 
 async def test_a_query_that_multiplies_comes_to_an_end(watch: Watch) -> None:
     now = datetime.now(UTC)
-    watch.insert(watch.bucket("w", "currentwindow"), [event(now - timedelta(minutes=5), 1, app=str(n)) for n in range(50)])
+    watch.insert(
+        watch.bucket("w", "currentwindow"), [event(now - timedelta(minutes=5), 1, app=str(n)) for n in range(50)]
+    )
     doubling = ['e = query_bucket("w");', *(["e = concat(e, e);"] * 40), "RETURN = e;"]
     nesting = ["e = [1];", *(["e = [e, e];"] * 90), "RETURN = e;"]
     async with at_a_desk(watch.url) as asker:
         started = time.monotonic()
-        assert "more than 100000 events" in (await asker.failure("aw.query", query=doubling, period="last_1h"))["message"]
+        assert (
+            "more than 100000 events" in (await asker.failure("aw.query", query=doubling, period="last_1h"))["message"]
+        )
         nested = await asker.call("aw.query", query=nesting, period="last_1h")
-        many = await asker.call("aw.query", query=doubling[:6] + ["RETURN = e;"], period="last_1h")
+        many = await asker.call("aw.query", query=[*doubling[:6], "RETURN = e;"], period="last_1h")
         assert time.monotonic() - started < 20
     assert nested["is_cut"] is True
     assert (many["is_cut"], len(many["result"])) == (True, 500)
 
 
-@given(st.text(alphabet='abz_ =;,()[]{}"\'\\:0-9.\n', max_size=60))
+@given(st.text(alphabet="abz_ =;,()[]{}\"'\\:0-9.\n", max_size=60))
 def test_any_text_is_a_query_or_refused(text: str) -> None:
     try:
         statements = read_query(text)
@@ -156,7 +170,9 @@ def test_simple_patterns_are_taken(pattern: str) -> None:
     assert read_pattern(pattern).pattern == pattern
 
 
-@pytest.mark.parametrize("pattern", ["(a+)+", "(a|a)*", "(?:x){5,}", r"(a)\1", "(?=a)b", "(?P<n>a)", ".*.*.*", "a" * 501, "*"])
+@pytest.mark.parametrize(
+    "pattern", ["(a+)+", "(a|a)*", "(?:x){5,}", r"(a)\1", "(?=a)b", "(?P<n>a)", ".*.*.*", "a" * 501, "*"]
+)
 def test_patterns_that_may_take_long_are_refused(pattern: str) -> None:
     with pytest.raises(BadRequest):
         read_pattern(pattern)

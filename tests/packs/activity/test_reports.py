@@ -68,7 +68,9 @@ async def test_the_rest_of_a_short_summary_is_added_up(watch: Watch) -> None:
 
 async def test_a_page_that_can_be_heard_counts_as_somebody_there(watch: Watch) -> None:
     start = a_morning(watch)
-    tab = event(start + timedelta(minutes=60), 600, url="https://v.example/", title="Film", audible=True, incognito=False)
+    tab = event(
+        start + timedelta(minutes=60), 600, url="https://v.example/", title="Film", audible=True, incognito=False
+    )
     watch.insert("aw-watcher-web-firefox", [tab])
     async with at_a_desk(watch.url) as asker:
         summary = await asker.call("aw.summary", **YESTERDAY)
@@ -190,7 +192,9 @@ async def test_the_machine_of_activitywatch_itself_comes_first(watch: Watch) -> 
         assert (await asker.call("aw.now"))["window"]["app"] == "Own"
 
 
-@pytest.mark.parametrize("period", ["", "tomorrow", "2999-01-01", "2026-01-02/2026-01-01", "1990-01-01/2026-01-01", "x/y"])
+@pytest.mark.parametrize(
+    "period", ["", "tomorrow", "2999-01-01", "2026-01-02/2026-01-01", "1990-01-01/2026-01-01", "x/y"]
+)
 async def test_a_period_that_makes_no_sense_is_refused(period: str, watch: Watch) -> None:
     async with at_a_desk(watch.url) as asker:
         for tool in ("aw.summary", "aw.timeline", "aw.chart"):
@@ -220,7 +224,10 @@ def bar_length(picture: Any, colour: tuple[int, int, int]) -> int:
 
 async def test_titles_with_dollars_can_be_drawn(watch: Watch) -> None:
     now = datetime.now(UTC)
-    watch.insert(watch.bucket("w", "currentwindow"), [event(now - timedelta(minutes=5), 60, app="a", title="$1 or \\frac{2}$ \n €")])
+    watch.insert(
+        watch.bucket("w", "currentwindow"),
+        [event(now - timedelta(minutes=5), 60, app="a", title="$1 or \\frac{2}$ \n €")],
+    )
     async with at_a_desk(watch.url) as asker:
         result = await asker.client.call("aw.chart", {"period": "last_1h", "by": "title"})
     assert result["content"][0]["type"] == "image"

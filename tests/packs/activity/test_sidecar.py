@@ -84,7 +84,11 @@ def test_other_paths_are_not_found(method: str, path: str) -> None:
 
 @pytest.mark.parametrize(
     ("headers", "error"),
-    [({"Host": "evil.example"}, "host_refused"), ({"Host": ""}, "host_refused"), ({"Origin": "http://localhost"}, "origin_refused")],
+    [
+        ({"Host": "evil.example"}, "host_refused"),
+        ({"Host": ""}, "host_refused"),
+        ({"Origin": "http://localhost"}, "origin_refused"),
+    ],
 )
 def test_web_pages_may_not_look_at_the_screen(headers: dict[str, str], error: str) -> None:
     with sidecar() as asked:
@@ -154,7 +158,9 @@ def test_without_tesseract_it_says_so_before_it_takes_a_picture(monkeypatch: pyt
 @needs_tesseract
 def test_text_is_read_with_its_place() -> None:
     with sidecar("local") as asked:
-        status, said = asked.ask("POST", "/parse", {"image_base64": picture_of("Hello from Hubbub", "Second line here")})
+        status, said = asked.ask(
+            "POST", "/parse", {"image_base64": picture_of("Hello from Hubbub", "Second line here")}
+        )
     assert status == 200
     assert said["ok"] is True
     first, second = said["parsed_content_list"]
@@ -171,7 +177,11 @@ def test_text_is_read_with_its_place() -> None:
 def test_private_text_is_neither_told_nor_to_be_seen() -> None:
     rules = {"drop_text": ("salary",), "mask_text": ("Ann",)}
     with sidecar("local", **rules) as asked:
-        body = {"base64_image": picture_of("My salary is large", "Hello to Ann today", "password: hunter2", "Everything works fine")}
+        body = {
+            "base64_image": picture_of(
+                "My salary is large", "Hello to Ann today", "password: hunter2", "Everything works fine"
+            )
+        }
         _, said = asked.ask("POST", "/parse", body)
         told = [element["content"] for element in said["parsed_content_list"]]
         again = {"base64_image": said["som_image_base64"]}
@@ -196,7 +206,11 @@ def test_a_private_region_is_black_before_anything_is_read() -> None:
 def test_only_a_part_of_a_picture_can_be_read() -> None:
     with sidecar("local") as asked:
         options = {"region": [0, 70, 900, 140]}
-        _, said = asked.ask("POST", "/parse", {"base64_image": picture_of("First line here", "Second line here"), "parse_options": options})
+        _, said = asked.ask(
+            "POST",
+            "/parse",
+            {"base64_image": picture_of("First line here", "Second line here"), "parse_options": options},
+        )
     assert [element["content"] for element in said["parsed_content_list"]] == ["Second line here"]
 
 
@@ -242,7 +256,11 @@ async def test_the_pack_gets_on_with_the_sidecar() -> None:
         async with at_a_desk(sidecar_url=asked.url) as asker:
             health = await asker.call("system.health")
             screen = await asker.call("screen.read")
-    assert (health["sidecar_probe_status"], health["preflight_ok"], health["omni_probe"]["mode"]) == (True, True, "mock")
+    assert (health["sidecar_probe_status"], health["preflight_ok"], health["omni_probe"]["mode"]) == (
+        True,
+        True,
+        "mock",
+    )
     assert screen["text"] == "mock text\nmock icon"
 
 

@@ -72,6 +72,7 @@ def watching(folder: Path, *, is_testing: bool) -> Iterator[Watch]:
     """Runs one meanwhile."""
     if not PROGRAM.exists():
         pytest.skip("no ActivityWatch here: scripts/setup test installs it")
+    folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
     environment = {
         "PATH": os.environ["PATH"],
@@ -123,7 +124,13 @@ def a_morning(watch: Watch) -> datetime:
     )
     watch.insert(
         afk,
-        [event(at(0), 3600, status="not-afk"), event(at(60), 1800, status="afk"), event(at(90), 1800, status="not-afk")],
+        [
+            event(at(0), 3600, status="not-afk"),
+            event(at(60), 1800, status="afk"),
+            event(at(90), 1800, status="not-afk"),
+        ],
     )
-    watch.insert(web, [event(at(30), 900, url="https://www.example.org/mcp?x=1", title="MCP", audible=False, incognito=False)])
+    watch.insert(
+        web, [event(at(30), 900, url="https://www.example.org/mcp?x=1", title="MCP", audible=False, incognito=False)]
+    )
     return start

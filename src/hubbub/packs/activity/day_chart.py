@@ -18,7 +18,7 @@ _MINUTES_UP_TO_S: Final = 2 * 3600
 def draw(summary: Summary) -> bytes:
     """A PNG whose bars are as long as the times.
 
-    Raises: ToolError, where there is no matplotlib.
+    Raises: NoCharts, where there is no matplotlib.
     """
     longest_s = max((row.seconds for row in summary.rows), default=0.0)
     unit_s, unit = (60, "minutes") if longest_s <= _MINUTES_UP_TO_S else (3600, "hours")

@@ -15,13 +15,13 @@ import msgspec
 
 from hubbub import Secret, SettingsError, bounds
 from hubbub.errors import EgressRefused, TransportError
-from hubbub.net.door import Answer, Door
+from hubbub.net.answer import Answer
+from hubbub.net.door import Door
 from hubbub.net.egress import egress_for
 from hubbub.packs.activity.failures import SourceFailure
 
 _MOVED: Final = (307, 308)
 _REFUSED: Final = (401, 403)
-_WELL_KNOWN: Final = ("localhost", "127.0.0.1")
 _QUOTED_CHARACTERS: Final = 300
 
 
@@ -36,7 +36,7 @@ class JsonServer:
         self.name = name
         self.url = base_url(url)
         self._advice = advice
-        self._headers = {"Accept": "application/json", **_host_header(self.url)}
+        self._headers = {"Accept": "application/json"}
         if api_key:
             self._headers["Authorization"] = f"Bearer {api_key.reveal()}"
         host = urlsplit(self.url).hostname or ""
@@ -151,20 +151,12 @@ def base_url(text: str) -> str:
         raise _no_address(text)
     if parts.username is not None or parts.password is not None:
         raise SettingsError("an address of a server must not have a name or a password in it")
-    return url
+    # ActivityWatch refuses to be called `[::1]`, even where it listens there; `localhost` leads there too.
+    return url.replace("://[::1]", "://localhost", 1)
 
 
 def _no_address(text: str) -> SettingsError:
     return SettingsError(f"{text!r} is no address of a server; it looks like http://127.0.0.1:5600")
-
-
-def _host_header(url: str) -> dict[str, str]:
-    """ActivityWatch knows this machine by two names only; it refuses `[::1]` and 127.0.0.2 even when bound to them."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if host in _WELL_KNOWN or not (host == "::1" or host.startswith("127.")):
-        return {}
-    return {"Host": f"localhost:{parts.port}" if parts.port else "localhost"}
 
 
 def _message_in(body: bytes) -> str:

@@ -80,7 +80,9 @@ class Sources:
         async with self._telling():
             buckets = await self._watch.buckets()
         for name, bucket in sorted(buckets.items()):
-            if name.startswith(prefix) and (host is None or (isinstance(bucket, dict) and bucket.get("hostname") == host)):
+            if name.startswith(prefix) and (
+                host is None or (isinstance(bucket, dict) and bucket.get("hostname") == host)
+            ):
                 return name
         known = ", ".join(sorted(self._shown(buckets))[:_NAMED]) or "none"
         raise BadRequest(f"no bucket begins with {prefix[:80]!r}; there are {known}")

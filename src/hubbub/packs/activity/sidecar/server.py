@@ -69,6 +69,9 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "hubbub-sidecar"
     sys_version = ""
     timeout = bounds.SIDECAR_REQUEST_S
+    # Head and body leave together: apart, a client that keeps its connection waits 40 ms for the second.
+    wbufsize = -1
+    disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
         self._answer({"/probe": self.server.engine.probe})
