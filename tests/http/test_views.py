@@ -138,29 +138,3 @@ async def test_a_hub_among_its_own_servers_does_not_show_itself() -> None:
                 await asyncio.sleep(0.05)
                 assert names(await other.site.post(request("tools/list"))) == ["open"]
         assert hub.problems == ["me: is this hub itself, and not shown"]
-
-
-async def test_two_hubs_that_have_each_other_show_everything_once() -> None:
-    def behind(name: str, port: int) -> UpstreamConfig:
-        url = f"http://localhost:{port}/mcp"
-        return UpstreamConfig(id=name, remote=ServerConfig(id=name, transport="http", url=url))
-
-    def tools(answer: Any) -> list[str]:
-        return sorted(name for name in names(answer) if "hub" not in name)
-
-    async with (
-        running(hub_of(toolbox("box", "open")).main, limits=("off",)) as one,
-        running(hub_of(toolbox("jar", "close")).main, limits=("off",)) as two,
-    ):
-        for site, other in ((one, behind("two", two.site.port)), (two, behind("one", one.site.port))):
-            hub = site.server.hub  # type: ignore[attr-defined]
-            upstreams = (*hub.config.upstreams, other)
-            await hub.apply(msgspec.structs.replace(hub.config, upstreams=upstreams, hub=HubSettings(list_s=1)))
-        async with asyncio.timeout(20):
-            for site in (one, two):
-                while tools(await site.site.post(request("tools/list"))) != ["close", "open"]:
-                    await asyncio.sleep(0.1)
-        for _ in range(3):
-            for site in (one, two):
-                assert tools(await site.site.post(request("tools/list"))) == ["close", "open"]
-                assert len(site.server.hub.catalog.tools.listed) <= 3  # type: ignore[attr-defined]

@@ -6,10 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
-from tests.client.ends import INTEROP, stdio_config
 from tests.hub.assembled import hub_of, names, toolbox, visiting
-from tests.hub.test_sessions import asker
 from tests.server.conversation import MODERN, Conversation
 
 from hubbub.client.config import ServerConfig
@@ -115,31 +112,3 @@ async def test_the_hub_is_ready_while_one_of_its_servers_is(tmp_path: Path) -> N
         await client.settle()
         (problem,) = await alone.main.problems()
         assert problem.startswith("mortal: ")
-
-
-async def test_a_client_on_stdio_that_can_be_asked_costs_one_process_of_a_legacy_server_also_after_a_reload() -> None:
-    hub = hub_of(UpstreamConfig(id="asker", remote=asker()))
-    async with visiting(hub, capabilities={"elicitation": {"form": {}}}) as client:
-        client.reply_with = lambda asked: {"result": {"action": "accept", "content": {"name": "ada"}}}
-        assert (await client.call("ask", {"say": "who"}))["content"][0]["text"] == "who: ada"
-        assert hub.upstreams["asker"].state.sessions == 1
-        added = UpstreamConfig(id="other", remote=replace(asker(), id="other"))
-        changed = UpstreamConfig(id="asker", remote=replace(asker(), timeout_s=7.0))
-        await hub.apply(replace(hub.config, upstreams=(changed, added)))
-        for name in ("asker__ask", "other__ask"):
-            assert (await client.call(name, {"say": "who"}))["content"][0]["text"] == "who: ada"
-        assert [upstream.state.sessions for upstream in hub.upstreams.values()] == [1, 1]
-
-
-async def test_the_first_client_is_told_what_a_server_says_about_its_use() -> None:
-    config = stdio_config(str(INTEROP))
-    async with visiting(hub_of(UpstreamConfig(id="here", remote=config)), MODERN) as client:
-        assert (await client.result("server/discover"))["instructions"] == "here: Ask for an echo."
-
-
-async def test_a_server_that_says_nothing_hardly_holds_up_the_first_client() -> None:
-    silent = ServerConfig(id="silent", command="sleep", args=["60"])
-    started = asyncio.get_running_loop().time()
-    async with visiting(hub_of(UpstreamConfig(id="silent", remote=silent)), MODERN) as client:
-        assert "instructions" not in await client.result("server/discover")
-        assert asyncio.get_running_loop().time() - started < 8

@@ -1,14 +1,12 @@
 """Databases by URL: which are refused, and how a file is shared by processes that start at once."""
 
 import asyncio
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from hubbub import bounds
 from hubbub.errors import SettingsError, StoreConflict, StoreFailed
 from hubbub.store.sql import (
     Column,
@@ -114,25 +112,6 @@ async def test_readers_do_not_wait_for_a_writer(tmp_path: Path, schema: Schema) 
     assert await database.read(lambda connection: connection.execute(count).scalar()) == 0
     may_go.set()
     await writing
-    assert await database.read(lambda connection: connection.execute(count).scalar()) == 1
-    await database.close()
-
-
-async def test_those_who_wait_for_a_locked_file_do_not_wait_for_each_other_too(
-    tmp_path: Path, schema: Schema, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bounds, "SQL_WAIT_S", 0.3)
-    database = await open_database(read_url(f"sqlite:///{tmp_path / 'a.db'}"), schema)
-    other = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
-    other.execute("BEGIN EXCLUSIVE")
-    async with asyncio.timeout(5):
-        calls = [database.write(lambda connection: connection.execute(insert(numbers).values(n=1))) for _ in range(50)]
-        problems = await asyncio.gather(*calls, return_exceptions=True)
-    assert all(isinstance(problem, StoreFailed) for problem in problems)
-    other.execute("ROLLBACK")
-    other.close()
-    await database.write(lambda connection: connection.execute(insert(numbers).values(n=1)))
-    count = text("SELECT count(*) FROM numbers")
     assert await database.read(lambda connection: connection.execute(count).scalar()) == 1
     await database.close()
 

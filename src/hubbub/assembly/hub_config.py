@@ -121,9 +121,9 @@ def _of_file(sources: Sources, packs: _Packs) -> Iterator[UpstreamConfig]:
         config = UpstreamConfig(id=name, origin=sources.file.place(section), **shown)
         if settings.pack is not None:
             ((_, own),) = packs.choose((settings.pack,))
-            yield replace(config, pack=settings.pack, pack_settings=own, timeout_s=settings.timeout_s)
+            yield replace(config, pack=settings.pack, pack_settings=own)
         elif settings.target is not None:
-            yield replace(config, target=settings.target, timeout_s=settings.timeout_s)
+            yield replace(config, target=settings.target)
         else:
             yield replace(config, remote=reached_by(name, settings))
 

@@ -459,9 +459,9 @@ class Client:
             self._cache.outdate(change)
             return self._on_change(change) if self._on_change is not None else None
         if request is not None and request.back is not None:
-            return passing.tell_back(request.back, Note(method, params))
+            return request.back.notify(Note(method, params))
         if request is None and self._stray is not None:
-            return passing.tell_back(self._stray, Note(method, params))
+            return self._stray.notify(Note(method, params))
         if method == "notifications/message" and self._on_log is not None:
             return self._on_log(msgspec.json.decode(params, type=MessageParams))
         if self._on_notification is not None:

@@ -153,16 +153,7 @@ def _options(call: Call, how: Passing) -> dict[str, Any]:
 
 
 def _progress(how: Passing) -> Callable[[ProgressParams], Any]:
-    return lambda params: tell_back(how.back, Note("notifications/progress", params))
-
-
-def tell_back(back: Peer, note: Note) -> Awaitable[None] | None:
-    """Tell whoever asked us. One that keeps what it is told in order by itself is told at once."""
-    tell = getattr(back, "tell", None)
-    if tell is None:
-        return back.notify(note)
-    tell(note)
-    return None
+    return lambda params: how.back.notify(Note("notifications/progress", params))
 
 
 def _params(call: Call) -> dict[str, Any]:

@@ -33,19 +33,10 @@ class Item:
     """One tool, prompt, resource or template, as the hub shows it."""
 
     def __init__(
-        self,
-        name: str,
-        server: str,
-        entry: Entry,
-        revision: Revision,
-        description: str | None = None,
-        *,
-        wanted: str | None = None,
+        self, name: str, server: str, entry: Entry, revision: Revision, description: str | None = None
     ) -> None:
         self.name = name
         """What clients call it: a name, or a URI."""
-        self.wanted = name if wanted is None else wanted
-        """What they would call it if no other server had that name too, and names had no limit."""
         self.server = server
         """The id of the upstream that has it."""
         self.entry = entry
@@ -195,12 +186,7 @@ def _rule(upstream: UpstreamConfig) -> Rule:
 def _named(found: Iterable[Offered], names: Names) -> Named:
     items = {
         one.offer: Item(
-            names.listed.get(one.offer, one.offer.name),
-            one.offer.server,
-            one.entry,
-            one.revision,
-            one.description,
-            wanted=names.wanted.get(one.offer),
+            names.listed.get(one.offer, one.offer.name), one.offer.server, one.entry, one.revision, one.description
         )
         for one in found
     }

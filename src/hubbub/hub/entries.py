@@ -12,7 +12,6 @@ import msgspec
 from msgspec import Raw
 
 from hubbub.hub.catalog import Item
-from hubbub.hub.snapshot import Entry
 from hubbub.protocol.passed import entry_for as older_entry
 from hubbub.protocol.revisions import Revision
 
@@ -21,8 +20,6 @@ Kind: TypeAlias = Literal["tools", "prompts", "resources", "templates"]
 SERVER_KEY: Final = "hubbub/server"
 STALE_KEY: Final = "hubbub/stale"
 REASON_KEY: Final = "hubbub/reason"
-HUBS_KEY: Final = "hubbub/hubs"
-"""The ids of the hubs that an entry came through, by which each knows what is its own."""
 _NAME_OF: Final = {"tools": "name", "prompts": "name", "resources": "uri", "templates": "uriTemplate"}
 _NEVER: Final = ("execution",)
 """Extensions that a hub does not speak, so that nobody may rely on them."""
@@ -35,8 +32,6 @@ class Health(msgspec.Struct, frozen=True):
     """How the server of an entry is doing."""
 
     server: Raw
-    hub: str = ""
-    """The id of the hub that shows it."""
     is_stale: bool = False
     reason: str | None = None
 
@@ -56,24 +51,6 @@ def entry_for(item: Item, kind: Kind, revision: Revision, health: Health, descri
     return members
 
 
-def came_through(entry: Entry, hub: str) -> bool:
-    """Whether an entry was shown by the hub with this id before it came here."""
-    meta = entry.members.get("_meta")
-    if meta is None or hub.encode() not in bytes(meta):
-        return False
-    try:
-        return hub in _hubs(_decode(meta).get(HUBS_KEY))
-    except msgspec.DecodeError:
-        return False
-
-
-def _hubs(said: Raw | None) -> list[str]:
-    try:
-        return [] if said is None else msgspec.json.decode(said, type=list[str])
-    except msgspec.DecodeError:
-        return []
-
-
 def _meta(said: Raw | None, health: Health) -> Raw:
     meta: dict[str, Any] = {}
     if said is not None:
@@ -82,8 +59,6 @@ def _meta(said: Raw | None, health: Health) -> Raw:
         except msgspec.DecodeError:
             pass  # what is no object says nothing
     meta[SERVER_KEY] = health.server
-    if health.hub:
-        meta[HUBS_KEY] = [*_hubs(meta.get(HUBS_KEY)), health.hub]
     if health.is_stale:
         meta[STALE_KEY] = _TRUE
         if health.reason is not None:

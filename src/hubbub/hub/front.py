@@ -101,7 +101,7 @@ class Front(Server):
         shown, own = self.shown, self._own[kind]
         if kind != "tools":
             found: dict[str, Item] = getattr(shown, kind)
-            return own | found | own if own else found  # what is the hub's own is no server's
+            return own | found if own else found
         search = self._search
         hides_searching = search == "off" or (search == "auto" and len(shown.tools) <= bounds.HUB_SEARCH_TOOLS)
         own = {

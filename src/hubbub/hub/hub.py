@@ -19,19 +19,17 @@ from msgspec import Raw
 from hubbub.client.watching import Change
 from hubbub.hub.catalog import Catalog, build
 from hubbub.hub.config import STATUS_URI, HubConfig, UpstreamConfig
-from hubbub.hub.entries import Health, came_through
+from hubbub.hub.entries import Health
 from hubbub.hub.front import Front
-from hubbub.hub.listing import LISTS
 from hubbub.hub.making import make_upstream
 from hubbub.hub.names import SEPARATOR, Rule, prefix_of
 from hubbub.hub.own import is_status_of
 from hubbub.hub.reload import ReloadState
-from hubbub.hub.snapshot import Snapshot
 from hubbub.hub.subscriptions import Subscriptions, Watched
 from hubbub.hub.succession import Succession
 from hubbub.hub.upstream import Upstream
 from hubbub.ports import Peer, Sealer
-from hubbub.protocol.model import Caller, Note
+from hubbub.protocol.model import Note
 from hubbub.security.sealed import Sealer as KeyedSealer
 from hubbub.server.audience import PROMPTS_CHANGED, RESOURCES_CHANGED, TOOLS_CHANGED
 from hubbub.settings.hub import HubSettings
@@ -80,9 +78,8 @@ class Hub:
         self._leaving: dict[Upstream, asyncio.Task[None]] = {}
         """Those that finish their last calls."""
         self._is_running = False
-        self._only: Caller | None = None
         for upstream in config.upstreams:
-            self._add(self._made(upstream, config.hub))
+            self._add(self._make(upstream, config.hub, self.sealer))
         self.subscriptions = Subscriptions(self.upstreams, self._watched)
         self.fronts: dict[str, Front] = {}
         """By the name of the view; the one without a name shows everything."""
@@ -101,7 +98,7 @@ class Hub:
     def catalog(self) -> Catalog:
         """What all upstreams have, as of now."""
         if self._catalog is None:
-            snapshots = {id: self._others(up.snapshot) for id, up in self.upstreams.items() if not self._is(up)}
+            snapshots = {id: upstream.snapshot for id, upstream in self.upstreams.items() if not self._is(upstream)}
             self._catalog = build(self.config, snapshots)
             self._tell_collisions(self._catalog)
             for front in self.fronts.values():
@@ -118,28 +115,21 @@ class Hub:
             logger.warning("server_left_out", extra={"server": upstream.id, "reason": "it is this hub itself"})
         return True
 
-    def _others(self, snapshot: Snapshot) -> Snapshot:
-        """What a server has, but for what it has from this hub, as another hub has that is a client of ours."""
-        lists = {name: getattr(snapshot, name) for name in LISTS}
-        kept = {name: tuple(one for one in found if not came_through(one, self.id)) for name, found in lists.items()}
-        changed = {name: found for name, found in kept.items() if len(found) != len(lists[name])}
-        return msgspec.structs.replace(snapshot, **changed) if changed else snapshot
-
     def health(self, server: str) -> Health:
         """How the upstream of an entry is doing."""
         name = Raw(msgspec.json.encode(server))
         upstream = self.upstreams.get(server)
         if upstream is None:
-            return Health(name, self.id)
+            return Health(name)
         state = upstream.state
-        return Health(name, self.id, state.is_stale, state.reason if state.is_stale else None)
+        return Health(name, state.is_stale, state.reason if state.is_stale else None)
 
     # -- connecting ------------------------------------------------------------------
 
-    async def connected(self, most_s: float | None = None) -> None:
+    async def connected(self) -> None:
         """Wait until every upstream was tried once, all at the same time and within the bound."""
         if len(self._tried) < len(self.upstreams):
-            await self._try([id for id in self.upstreams if id not in self._tried], most_s)
+            await self._try([id for id in self.upstreams if id not in self._tried])
 
     async def connected_for(self, name: str) -> None:
         """Wait for whoever may have something of this name, if it was not tried yet."""
@@ -154,15 +144,14 @@ class Hub:
         else:
             await self.connected()
 
-    async def _try(self, ids: list[str], most_s: float | None = None) -> None:
-        seconds = self.config.hub.list_s if most_s is None else min(most_s, self.config.hub.list_s)
+    async def _try(self, ids: list[str]) -> None:
         upstreams = [self.upstreams[id] for id in ids]
         for upstream in upstreams:
             if upstream not in self._refreshes:
                 self._refreshes[upstream] = asyncio.get_running_loop().create_task(self._refresh(upstream))
         self._awaited.update(ids)
         try:
-            await asyncio.wait([self._refreshes[upstream] for upstream in upstreams], timeout=seconds)
+            await asyncio.wait([self._refreshes[upstream] for upstream in upstreams], timeout=self.config.hub.list_s)
         finally:
             self._awaited.difference_update(ids)
 
@@ -223,12 +212,6 @@ class Hub:
         for front in self.fronts.values():
             front.peer = wrapper(front.peer)
 
-    def dedicate(self, caller: Caller) -> None:
-        """There is only this one client: what it can be asked is said on the first session with each server."""
-        self._only = caller
-        for upstream in self.upstreams.values():
-            upstream.dedicate(caller)
-
     def use_sealer(self, sealer: Sealer) -> None:
         """Seal with this from now on."""
         self.sealer.sealer = sealer
@@ -238,12 +221,6 @@ class Hub:
         self.peers[upstream.id] = self._wrap(upstream)
         upstream.on_change = self._heard
         upstream.on_state = self._state_changed
-
-    def _made(self, config: UpstreamConfig, settings: HubSettings) -> Upstream:
-        upstream = self._make(config, settings, self.sealer)
-        if self._only is not None:
-            upstream.dedicate(self._only)
-        return upstream
 
     def _add_front(self, name: str) -> None:
         front = Front(self, name)
@@ -293,7 +270,7 @@ class Hub:
             for upstream in config.upstreams:
                 old = known.get(upstream.id)
                 if old is None or limits_differ or not old.is_reached_like(upstream):
-                    made[upstream.id] = self._made(upstream, config.hub)
+                    made[upstream.id] = self._make(upstream, config.hub, self.sealer)
                     if self._is_running:
                         await made[upstream.id].start()
             used = [upstream for id, upstream in made.items() if id in self._tried and id in self.upstreams]

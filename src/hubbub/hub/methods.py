@@ -33,7 +33,6 @@ from hubbub.hub.rewriting import (
     with_uri,
 )
 from hubbub.hub.subscriptions import Watched
-from hubbub.ports import THE_PROCESS
 from hubbub.protocol import wire
 from hubbub.protocol.error_forms import METHOD_NOT_FOUND
 from hubbub.protocol.model import Call, Reply
@@ -237,21 +236,13 @@ async def complete(front: Front, call: Call) -> Reply:
 # -- the connection itself -------------------------------------------------
 
 
-async def _introduce(front: Front) -> None:
-    """Clients ask only once what there is to know, so those servers are waited for that do not take long."""
-    await front.hub.connected(bounds.HUB_GREETING_S)
-    front.introduce()
-
-
 async def initialize(front: Front, call: Call) -> Reply:
-    if call.caller.scope == THE_PROCESS:  # as on stdio, where nobody else will come
-        front.hub.dedicate(call.caller)
-    await _introduce(front)
+    front.introduce()
     return await own.initialize(front, call)
 
 
 async def discover(front: Front, call: Call) -> Reply:
-    await _introduce(front)
+    front.introduce()
     return await own.discover(front, call)
 
 

@@ -2,16 +2,15 @@
 
 A name stays as its server gave it unless two servers have the same; then both get their
 server's name in front (`github__search`), and the bare one tells whom it could mean. That
-long form can always be called; so a name that looks like another server's gets one in front
-too. The outcome depends on what the servers have and on their order in the file, never on who
-connected first.
+long form can always be called. The outcome depends on what the servers have and on their
+order in the file, never on who connected first.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -60,8 +59,6 @@ class Names(msgspec.Struct, frozen=True):
     ambiguous: dict[str, tuple[str, ...]]
     """Names that could mean several, with the names that do not."""
     collisions: tuple[Collision, ...]
-    wanted: dict[Offer, str] = {}
-    """What each would be called if it were alone, and names had no limit."""
 
 
 class Style(msgspec.Struct, frozen=True):
@@ -84,9 +81,8 @@ def assign(offers: Sequence[Offer], rules: Mapping[str, Rule], style: Style) -> 
         groups.setdefault(style.shown(name), []).append(offer)
     given: dict[Offer, str] = {}
     prefixed: list[Offer] = []
-    foreign = _looking_foreign(wanted, rules)
     for name, group in groups.items():
-        winner = _winner(group, rules, foreign)
+        winner = _winner(group, rules)
         if winner is not None:
             given[winner] = name
         prefixed += [offer for offer in group if offer is not winner and not _is_fixed(offer, rules)]
@@ -99,8 +95,8 @@ def assign(offers: Sequence[Offer], rules: Mapping[str, Rule], style: Style) -> 
         given[offer] = name
         taken.add(name)
     listed = {offer: given[offer] for offer in wanted if offer in given}
-    names, ambiguous = _callable(listed, wanted, rules, style, foreign)
-    return Names(listed, names, ambiguous, _collisions(groups, given), wanted)
+    names, ambiguous = _callable(listed, wanted, rules, style)
+    return Names(listed, names, ambiguous, _collisions(groups, given))
 
 
 def long_name(offer: Offer, rule: Rule) -> str:
@@ -143,23 +139,11 @@ def _is_fixed(offer: Offer, rules: Mapping[str, Rule]) -> bool:
     return rule.prefix == "never" or offer.name in rule.renamed
 
 
-def _winner(group: list[Offer], rules: Mapping[str, Rule], foreign: Set[Offer]) -> Offer | None:
+def _winner(group: list[Offer], rules: Mapping[str, Rule]) -> Offer | None:
     """Who keeps a name: its only owner, else the first whose name is fixed, else nobody."""
-    if len(group) == 1 and group[0] not in foreign:
+    if len(group) == 1:
         return group[0]
     return next((offer for offer in group if _is_fixed(offer, rules)), None)
-
-
-def _looking_foreign(wanted: Mapping[Offer, str], rules: Mapping[str, Rule]) -> Set[Offer]:
-    """What looks like another server's, though nobody said so: whoever calls `github__search` means github."""
-    fronts = {server: tuple(_fronts(server, rule)) for server, rule in rules.items()}
-    found = set()
-    for offer, name in wanted.items():
-        if SEPARATOR not in name or _is_fixed(offer, rules) or name.startswith(fronts[offer.server]):
-            continue
-        if any(name.startswith(others) for others in fronts.values()):
-            found.add(offer)
-    return found
 
 
 def _marked_free(name: str, offer: Offer, taken: set[str], limit: int) -> str:
@@ -172,11 +156,7 @@ def _marked_free(name: str, offer: Offer, taken: set[str], limit: int) -> str:
 
 
 def _callable(
-    listed: dict[Offer, str],
-    wanted: dict[Offer, str],
-    rules: Mapping[str, Rule],
-    style: Style,
-    foreign: Set[Offer],
+    listed: dict[Offer, str], wanted: dict[Offer, str], rules: Mapping[str, Rule], style: Style
 ) -> tuple[dict[str, Offer], dict[str, tuple[str, ...]]]:
     found = {name: offer for offer, name in listed.items()}
     also: dict[str, Offer] = {}
@@ -185,8 +165,7 @@ def _callable(
     for offer, name in wanted.items():
         base = rules[offer.server].renamed.get(offer.name, offer.name)
         aliases = [front + base for front in fronts[offer.server]]
-        bare = () if offer in foreign else (name,)
-        for alias in (*bare, *aliases, style.shown(aliases[0])):
+        for alias in (name, *aliases, style.shown(aliases[0])):
             if alias in found:
                 continue
             other = also.setdefault(alias, offer)

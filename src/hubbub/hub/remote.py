@@ -72,7 +72,6 @@ class RemoteUpstream:
             config.id,
             self._make_session,
             are_processes=config.transport == "stdio",
-            make_room=lambda: self._rounds.give_one_up(after_s=bounds.UNANSWERED_S),
             on_start=self._watch_here_too,
             on_end=self._session_ended,
         )
@@ -268,9 +267,6 @@ class RemoteUpstream:
             self._succeeded()
             raise in_dialect(error, call, self._revision(session)) from None
         except _NO_ANSWER as error:
-            if isinstance(error, DeadlineExceeded) and session is not None and call.deadline is None:
-                # Of the time that is set, some was spent on the way here.
-                error = DeadlineExceeded(f"The answer to {call.method}", self._options.timeout_s)
             raise self._failed(call, error) from None
         except TimeoutError:
             raise self._failed(call, DeadlineExceeded(f"A session with {self.id}", self._options.timeout_s)) from None
@@ -280,9 +276,7 @@ class RemoteUpstream:
             self._slots.give_back()
             if session is not None:
                 self._part(session, passage, is_answered=is_answered)
-            if not is_answered:
-                passage.stop_telling()
-            elif passage.has_untold:
+            if is_answered and passage.untold:
                 await passage.settled()
 
     async def _pass_on(self, passage: Passage, session: UpstreamSession, deadline: float) -> RawReply:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any
 
 import msgspec
 
@@ -24,9 +24,6 @@ from hubbub.hub.upstream import UpstreamOptions
 from hubbub.protocol.model import Call, Note, Reply
 
 logger = logging.getLogger("hubbub.hub")
-
-_LOOK_S: Final = 1.0
-"""How often whoever waits for a session looks whether another could be ended."""
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -100,24 +97,15 @@ class UpstreamSession:
         """A question about no call in particular: it can only be for the one client whose calls are here."""
         self.asks_strays = True
         is_nobodys = self.kind is None and self.owner is None
-        while True:
-            passage = None if is_nobodys else self._only_client(self.passages)
-            if passage is None:
-                raise MethodNotFound(call.method)
-            if not passage.untold:
-                return await passage.request(call)
-            # That call may be answered meanwhile, and nobody hears a question after its answer: choose again.
-            await passage.settled()
+        passage = None if is_nobodys else self._only_client(self.passages)
+        if passage is None:
+            raise MethodNotFound(call.method)
+        return await passage.request(call)
 
-    async def notify(self, note: Note) -> None:
-        """A message about no call in particular."""
-        self.tell(note)
-
-    def tell(self, note: Note) -> None:
-        """The same; whose it is is decided at once, so that no answer overtakes it."""
+    def notify(self, note: Note) -> Coroutine[Any, Any, None]:
+        """A message about no call in particular. Whose it is is decided at once, so that no answer overtakes it."""
         passage = self._heard_by(note)
-        if passage is not None:
-            passage.tell(note)
+        return _nothing() if passage is None else passage.notify(note)
 
     def _heard_by(self, note: Note) -> Passage | None:
         if note.method != LOG:
@@ -140,6 +128,10 @@ class UpstreamSession:
         return None if found is None or self._left.keys() - {found.scope} else found
 
 
+async def _nothing() -> None:
+    """What is left to do about a message for nobody."""
+
+
 class Pool:
     """The sessions besides the first."""
 
@@ -150,7 +142,6 @@ class Pool:
         make: Callable[[UpstreamSession, Mapping[str, Any]], Client],
         *,
         are_processes: bool,
-        make_room: Callable[[], Any],
         on_start: Callable[[UpstreamSession], Awaitable[None]],
         on_end: Callable[[UpstreamSession], None],
     ) -> None:
@@ -158,8 +149,6 @@ class Pool:
         self._what = what
         self._make = make
         self.are_processes = are_processes
-        self._make_room = make_room
-        """Asked to end a call that nobody comes back for, when all sessions are in use."""
         self._on_start = on_start
         self._on_end = on_end
         self._sessions: dict[UpstreamSession, None] = {}
@@ -289,9 +278,7 @@ class Pool:
         self._waiting.append(turn)
         try:
             async with asyncio.timeout_at(deadline):
-                while not turn.done():
-                    self._make_room()
-                    await asyncio.wait([turn], timeout=_LOOK_S)
+                await turn
         except TimeoutError:
             raise Overloaded(f"sessions with {self._what}", self.most) from None
         finally:

@@ -66,9 +66,6 @@ class Shown:
     def _shows(self, item: Item, view: View) -> bool:
         if not self.has(item.server) or not view.names(item.name, item.qualified):
             return False
-        # What is left out stays so, also when another server comes with the same name and both get longer ones.
-        if item.wanted != item.name and view.leaves_out(item.wanted):
-            return False
         hints = item.annotations
         return not view.read_only or (hints is not None and hints.read_only_hint is True)
 

@@ -50,10 +50,6 @@ class View(msgspec.Struct, frozen=True):
         """Whether the patterns let a name through; one with a slash may also mean the `qualified` name."""
         return _matches(name, qualified, self.include) and not _matches(name, qualified, self.exclude)
 
-    def leaves_out(self, name: str) -> bool:
-        """Whether the patterns say that nothing of this name is to be seen."""
-        return _matches(name, "", self.exclude)
-
 
 EVERYTHING = View()
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -246,12 +245,7 @@ class _Sqlite:
             return work(connection)
 
     async def _run(self, pool: ThreadPoolExecutor, run: Callable[[Work[T]], T], work: Work[T]) -> T:
-        asked_at = time.monotonic()
-
         def transaction() -> T:
-            # While others lock the file, each would wait as long as the driver does, after all that came before it.
-            if time.monotonic() - asked_at > bounds.SQL_WAIT_S:
-                raise StoreFailed(f"{self._where} is busy")
             try:
                 return run(work)
             except SQLAlchemyError as error:
