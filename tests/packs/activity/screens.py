@@ -99,7 +99,9 @@ class Screen:
 
 
 @contextmanager
-def screen(folder: Path, monkeypatch: pytest.MonkeyPatch, *, has_bus: bool = False) -> Iterator[Screen]:
+def screen(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, has_bus: bool = False, has_manager: bool = True
+) -> Iterator[Screen]:
     """An empty one, which this process and its children look at meanwhile."""
     skip_without(*NEEDED)
     with ExitStack() as stack:
@@ -114,8 +116,9 @@ def screen(folder: Path, monkeypatch: pytest.MonkeyPatch, *, has_bus: bool = Fal
                 monkeypatch.setenv(name, environment[name])
         monkeypatch.delenv("XAUTHORITY", raising=False)
         monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-        stack.enter_context(_running(["openbox"], environment))
-        eventually(lambda: windows.all_windows() is not None, "the window manager")
+        if has_manager:
+            stack.enter_context(_running(["openbox"], environment))
+            eventually(lambda: windows.all_windows() is not None, "the window manager")
         yield Screen(stack, environment)
 
 

@@ -112,6 +112,18 @@ def test_without_a_screen_there_is_a_clear_refusal(monkeypatch: pytest.MonkeyPat
     assert (status, said["error"]) == (503, "capture_unavailable")
 
 
+def test_where_no_window_is_known_rules_about_windows_forbid_to_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with screen(tmp_path, monkeypatch, has_manager=False):
+        with sidecar("local", drop_apps=("keepass",)) as asked:
+            status, said = asked.ask("POST", "/parse", CAPTURE)
+        with sidecar("local", drop_text=("salary",)) as asked:
+            other_status, _ = asked.ask("POST", "/parse", CAPTURE)
+    assert (status, said["error"]) == (503, "windows_unknown")
+    assert other_status == 200
+
+
 def test_a_screen_is_told_as_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with screen(tmp_path, monkeypatch) as shown:
         assert isinstance(shown, Screen)

@@ -93,6 +93,11 @@ class Privacy:
         by_title = (*self._dropped_words, *self._masked_titles)
         return self._is_incognito({}, app, title) or _found(by_app, app) or _found(by_title, title)
 
+    @property
+    def minds_windows(self) -> bool:
+        """Whether there are rules that can only be kept where it is known which window is where."""
+        return bool(self._dropped_apps or self._masked_apps or self._dropped_words or self._masked_titles)
+
     def _is_incognito(self, data: dict[str, Any], app: str, title: str) -> bool:
         if not self._settings.incognito:
             return False

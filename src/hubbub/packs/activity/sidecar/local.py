@@ -97,15 +97,16 @@ class LocalEngine:
         Raises: Refusal.
         """
         started = time.monotonic()
-        is_screen = request.picture is None
-        shown = capture.take() if request.picture is None else Picture.read(request.picture)
-        listed = windows.all_windows() if is_screen else None
-        hidden = [*self._privacy.regions(), *(window.box for window in listed or [] if self._hides(window))]
-        shown.blacken(hidden)
+        listed: list[windows.Window] = []
+        if request.picture is None:
+            shown, listed, hidden = capture.take_allowed(self._privacy)
+        else:
+            shown, hidden = Picture.read(request.picture), self._privacy.regions()
+            shown.blacken(hidden)
         if request.region is not None:
             shown = shown.cut(request.region)
         offset = request.region[:2] if request.region is not None else (0.0, 0.0)
-        found = self._nodes(shown, hidden, offset) if is_screen else []
+        found = self._nodes(shown, hidden, offset) if request.picture is None else []
         found += _uncovered(self._lines(shown, request), found, shown)
         elements = self._allowed(found, shown)
         seconds = time.monotonic() - started
@@ -119,11 +120,8 @@ class LocalEngine:
             "window": self._in_front(listed),
         }
 
-    def _hides(self, window: windows.Window) -> bool:
-        return self._privacy.hides_window(window.app, window.title)
-
-    def _in_front(self, listed: list[windows.Window] | None) -> dict[str, Any] | None:
-        active = next((window for window in listed or [] if window.is_active), None)
+    def _in_front(self, listed: list[windows.Window]) -> dict[str, Any] | None:
+        active = next((window for window in listed if window.is_active), None)
         return None if active is None else self._privacy.data({"app": active.app, "title": active.title})
 
     def _lines(self, shown: Picture, request: ParseRequest) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from typing import Any
 from hubbub import bounds
 from hubbub.packs.activity.failures import SourceFailure
 from hubbub.packs.activity.privacy import Privacy
-from hubbub.packs.activity.sidecar import capture, windows
+from hubbub.packs.activity.sidecar import capture
 from hubbub.packs.activity.sidecar.engine import ParseRequest, Refusal
 from hubbub.packs.activity.sidecar.picture import Picture
 from hubbub.packs.activity.sidecar_client import SidecarClient
@@ -50,10 +50,11 @@ class OmniParserEngine:
 
         Raises: Refusal.
         """
-        shown = capture.take() if request.picture is None else Picture.read(request.picture)
-        listed = windows.all_windows() if request.picture is None else None
-        hidden = [window.box for window in listed or [] if self._privacy.hides_window(window.app, window.title)]
-        shown.blacken([*self._privacy.regions(), *hidden])
+        if request.picture is None:
+            shown, _, _ = capture.take_allowed(self._privacy)
+        else:
+            shown = Picture.read(request.picture)
+            shown.blacken(self._privacy.regions())
         if request.region is not None:
             shown = shown.cut(request.region)
         sent = base64.b64encode(shown.marked([])).decode()
