@@ -51,6 +51,12 @@ class Watched:
         self._new.discard(exchange)
         self._seen.discard(exchange)
 
+    def hurry(self, exchange: Exchange) -> None:
+        """A call goes on for longer: watch it now, if it is one of these."""
+        if exchange in self._new or exchange in self._seen:
+            self.discard(exchange)
+            exchange.start_watcher()
+
     def _look(self) -> None:
         for exchange in self._seen:
             exchange.start_watcher()
@@ -150,6 +156,7 @@ class Exchange:
         """Start answering with server-sent events."""
         self._streaming = self.has_answered = True
         self.status = 200
+        self._watched.hurry(self)
         await self._send({"type": "http.response.start", "status": 200, "headers": [*_STREAM, *headers]})
 
     async def write(self, event: bytes) -> None:
@@ -165,9 +172,11 @@ class Exchange:
             await self._send({"type": "http.response.body", "body": b""})
 
     def watch(self, *, cancel: bool) -> None:
-        """Notice from now on when the caller leaves; not at once, for most calls have finished before that."""
+        """Notice from now on when the caller leaves; before a stream starts not at once, for most calls end soon."""
         self._task = asyncio.current_task() if cancel else None
         self._watched.add(self)
+        if self._streaming:
+            self._watched.hurry(self)
 
     def unwatch(self) -> None:
         """Stop noticing."""
