@@ -98,8 +98,6 @@ IDLE_CONNECTION_S: Final = 60
 """How long a connection may stay open between two requests."""
 BACKLOG: Final = 2048
 """Connections that wait to be accepted."""
-WATCHED_AFTER_S: Final = 0.02
-"""A call that runs for so long, or twice as long, is worth noticing that its caller has left."""
 KEEP_ALIVE_S: Final = 15.0
 """How often a quiet stream says that it is still there."""
 SLOW_READER_S: Final = 30.0

@@ -150,6 +150,9 @@ class Interruptible(Protocol):
 class Gate(Protocol):
     """Who is it, and may they come in."""
 
+    def at_once(self, headers: Headers) -> Principal | Refusal | None:
+        """The caller, or why not, if that can be said without waiting; None if it must be asked."""
+
     async def __call__(self, headers: Headers, client: str) -> Principal | Refusal:
         """The caller, or why not."""
 

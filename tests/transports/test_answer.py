@@ -124,6 +124,27 @@ async def test_requests_in_a_row_are_answered_in_their_order() -> None:
         assert [(await link.answer()).json["id"] for _ in range(20)] == list(range(20))
 
 
+async def test_a_connection_may_ask_for_one_thing_in_every_way() -> None:
+    async with running() as here, here.site.link() as link:
+        for _ in range(3):
+            await link.ask("GET", "/health")
+            assert (await link.answer()).status == 200
+            await link.ask("DELETE", "/health")
+            assert (await link.answer()).status == 405
+            await link.ask("GET", "/health?verbose")
+            assert (await link.answer()).status == 200
+        await link.ask("POST", "/mcp", JSON, PING)
+        assert (await link.answer()).status == 200
+        wanted = {**JSON, "Expect": "100-continue", "Content-Length": str(len(PING))}
+        await link.ask("POST", "/mcp", wanted)
+        assert (await link.answer_head())[0] == 100
+        await link.send(PING)
+        assert (await link.answer()).json["result"] == {}
+        await link.send(b"GET /mcp HTTP/1.0\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n\r\n")
+        answer = await link.answer()
+        assert (answer.status, answer.header("connection")) == (406, "close")
+
+
 async def test_a_body_is_asked_for_before_it_comes() -> None:
     wanted = {**JSON, "Expect": "100-continue", "Content-Length": str(len(PING))}
     async with running() as here, here.site.link() as link:

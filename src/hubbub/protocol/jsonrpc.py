@@ -103,7 +103,9 @@ def decode_envelope(data: bytes) -> Envelope | list[bytes]:
         raise InvalidRequest(f"Not a JSON-RPC message: {error}") from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise ParseError(f"Parse error: {_reason(error, data)}") from None
-    _check_nesting(data)
+    # Few brackets prove shallow nesting; only messages with many are measured.
+    if _has_many_brackets(data):
+        _measure_nesting(data)
     _check_members(envelope, data)
     return envelope
 
@@ -140,12 +142,6 @@ def _refuse_unless_json(data: bytes) -> None:
         msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ParseError(f"Parse error: {error}") from None
-
-
-def _check_nesting(data: bytes) -> None:
-    """Few brackets prove shallow nesting; only messages with many are measured."""
-    if _has_many_brackets(data):
-        _measure_nesting(data)
 
 
 def _has_many_brackets(data: bytes) -> bool:

@@ -72,11 +72,9 @@ class Gate:
 
     async def __call__(self, headers: Headers, client: str | None = None) -> Principal | Refusal:
         """Check everything. `client` is the network address, for those who log it."""
-        refusal = self.check(headers)
-        if refusal is not None:
-            return refusal
-        if not self._authenticators:
-            return ANONYMOUS
+        outcome = self.at_once(headers)
+        if outcome is not None:
+            return outcome
         for authenticate in self._authenticators:
             outcome = await authenticate(headers)
             if outcome is not None:
@@ -84,6 +82,10 @@ class Gate:
         return unauthorized(
             "This server must know who calls: send the header 'X-API-Key: <key>' or 'Authorization: Bearer <token>'"
         )
+
+    def at_once(self, headers: Headers) -> Principal | Refusal | None:
+        """The same if nobody needs to be known, or the request is refused whoever sent it; else None."""
+        return self.check(headers) or (None if self._authenticators else ANONYMOUS)
 
     def check(self, headers: Headers) -> Refusal | None:
         """Check all but who calls: the headers that must come once, the host, the origin."""

@@ -57,6 +57,10 @@ class BoundedMemory(Storage, MovingWindowSupport):
         self._times = 0
 
     def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
+        return self.take(key, limit, expiry)
+
+    def take(self, key: str, limit: int, expiry: int) -> bool:
+        """The same without the library's way of catching errors, which memory has none of."""
         rings = self._rings
         ring = rings.get(key)
         if ring is None:

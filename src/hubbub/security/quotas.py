@@ -83,7 +83,7 @@ class Quotas:
         if limit is None:
             return None
         key = f"{limit.path} {caller}"
-        is_accepted = self._storage.acquire_entry(key, limit.amount, limit.window_s)
+        is_accepted = self._storage.take(key, limit.amount, limit.window_s)
         return None if is_accepted else self._refusal(limit, key)
 
     def _refusal(self, limit: Limit, key: str) -> Refusal:

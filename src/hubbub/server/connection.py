@@ -8,6 +8,7 @@ modern requests are served at any time, each by what it says of itself. It is al
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
@@ -38,6 +39,7 @@ from hubbub.server.questions import Questions
 from hubbub.server.server import Server
 
 Deliver = Callable[[bytes], None]
+_NAME_OR_NUMBER = re.compile(rb'"|-?[0-9]+\Z')
 
 
 async def _never_slow() -> None:
@@ -272,8 +274,7 @@ def decode_item(item: bytes) -> Envelope:
 
 def check_id(identifier: Raw, *, is_mcp: bool) -> None:
     """MCP narrows JSON-RPC: an id is a string or a whole number, never null."""
-    text = bytes(identifier)
-    if is_mcp and text[:1] != b'"' and not text.lstrip(b"-").isdigit():
+    if is_mcp and not _NAME_OR_NUMBER.match(identifier):
         raise InvalidRequest("`id` must be a string or a whole number")
 
 

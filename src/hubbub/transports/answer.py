@@ -12,10 +12,8 @@ from collections.abc import Awaitable
 from http import HTTPStatus
 from typing import Any, Final
 
-import msgspec
-
 from hubbub.protocol.http_headers import HeaderList
-from hubbub.transports.http import App, Message, Receive, Scope, Send
+from hubbub.transports.http import App, Direct, Message, Receive, Scope, Send
 
 _LENGTH: Final = b"content-length"
 _STATUS_LINES: Final = {
@@ -28,7 +26,7 @@ _TEXT: Final = bytes(byte for byte in range(256) if byte == 9 or (byte >= 32 and
 """What a header may hold."""
 
 
-class Answer(msgspec.Struct, eq=False):
+class Answer(Direct, eq=False):
     """The app for one request and its `send`, with shorter ways in and out that `Exchange` takes if it can."""
 
     _app: App
@@ -38,6 +36,16 @@ class Answer(msgspec.Struct, eq=False):
     def serve(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Serve the request."""
         return self._app(scope, receive, self)
+
+    def leave(self) -> None:
+        """The caller is gone: end what waits for it, if its answer is not whole."""
+        cycle = self._cycle
+        if cycle.response_complete:
+            return
+        cycle.disconnected = True
+        cycle.message_event.set()
+        if self.on_left is not None:
+            self.on_left()
 
     def body(self) -> bytes | None:
         """The body of the request, if all of it has come and nobody has read any of it."""

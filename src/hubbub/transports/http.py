@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+import msgspec
+
 from hubbub import bounds
 from hubbub.errors import ConnectionClosed, MessageTooLarge
 from hubbub.ports import HttpExchange
@@ -32,41 +34,23 @@ _STREAM = (
 )
 
 
-class Watched:
-    """The calls of one server whose callers may leave. What is still there at the second look gets a watcher."""
+class Direct(msgspec.Struct, eq=False, kw_only=True):
+    """What a server of ours can do besides ASGI; it is the `send` that it gives to the app."""
 
-    def __init__(self) -> None:
-        self._new: set[Exchange] = set()
-        self._seen: set[Exchange] = set()
-        self._next_look: asyncio.TimerHandle | None = None
+    on_left: Callable[[], None] | None = None
+    """Called if the caller leaves before it has its answer."""
 
-    def add(self, exchange: Exchange) -> None:
-        """A call begins."""
-        self._new.add(exchange)
-        if self._next_look is None:
-            self._look_later()
+    async def __call__(self, message: Message) -> None:
+        """Send, as ASGI has it."""
+        raise NotImplementedError
 
-    def look_at(self, exchange: Exchange) -> None:
-        """A call that streams takes long: give it its watcher now, if its caller may leave."""
-        if exchange in self._new or exchange in self._seen:
-            self.discard(exchange)
-            exchange.start_watcher()
+    def body(self) -> bytes | None:
+        """The body of the request, if all of it has come and nobody has read any of it."""
+        raise NotImplementedError
 
-    def discard(self, exchange: Exchange) -> None:
-        """A call has ended."""
-        self._new.discard(exchange)
-        self._seen.discard(exchange)
-
-    def _look(self) -> None:
-        for exchange in self._seen:
-            exchange.start_watcher()
-        self._seen, self._new = self._new, set()
-        self._next_look = None
-        if self._seen:
-            self._look_later()
-
-    def _look_later(self) -> None:
-        self._next_look = asyncio.get_running_loop().call_later(bounds.WATCHED_AFTER_S, self._look)
+    def whole(self, status: int, headers: HeaderList, body: bytes) -> bool:
+        """Send an answer in one piece, unless something about it is unusual."""
+        raise NotImplementedError
 
 
 class Exchange:
@@ -77,13 +61,11 @@ class Exchange:
     has_answered = False
     status = 0
     _streaming = False
-    _done = False
+    _is_watched = False
     _task: asyncio.Task[Any] | None = None
     _watcher: asyncio.Task[None] | None = None
 
-    def __init__(
-        self, scope: Scope, receive: Receive, send: Send, headers: Headers, limit: int, watched: Watched
-    ) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, headers: Headers, limit: int) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         client = scope.get("client")
@@ -92,8 +74,8 @@ class Exchange:
         self._scope = scope
         self._receive = receive
         self._send = send
+        self._direct = send if isinstance(send, Direct) else None
         self._limit = limit
-        self._watched = watched
 
     @property
     def query(self) -> str:
@@ -112,13 +94,11 @@ class Exchange:
 
         A sender that is too slow loses its connection: the HTTP server sees to that.
         """
-        announced = self.headers.raw(b"content-length")
-        if announced is not None and announced.isdigit() and int(announced) > self._limit:
-            raise MessageTooLarge("The body", self._limit)
-        # A server of ours has it at hand, without a message around it.
-        at_hand = getattr(self._send, "body", None)
-        body: bytes | None = None if at_hand is None else at_hand()
+        body = None if self._direct is None else self._direct.body()
         if body is None:
+            announced = self.headers.raw(b"content-length")
+            if announced is not None and announced.isdigit() and int(announced) > self._limit:
+                raise MessageTooLarge("The body", self._limit)
             body = await self._whole_body()
         if len(body) > self._limit:
             raise MessageTooLarge("The body", self._limit)
@@ -140,14 +120,12 @@ class Exchange:
         self, status: int, body: bytes = b"", headers: HeaderList = (), *, kind: bytes = b"application/json"
     ) -> None:
         """Answer in one piece, of the given media type."""
-        self._done = self.has_answered = True
+        self.has_answered = True
         self.status = status
         fields = [(b"content-length", b"%d" % len(body)), *headers]
         if body:
             fields.append((b"content-type", kind))
-        # A server of ours can write it as it is, without messages around it.
-        whole = getattr(self._send, "whole", None)
-        if whole is not None and whole(status, fields, body):
+        if self._direct is not None and self._direct.whole(status, fields, body):
             return
         await self._send({"type": "http.response.start", "status": status, "headers": fields})
         await self._send({"type": "http.response.body", "body": body})
@@ -156,7 +134,8 @@ class Exchange:
         """Start answering with server-sent events."""
         self._streaming = self.has_answered = True
         self.status = 200
-        self._watched.look_at(self)
+        if self._is_watched and self._watcher is None:
+            self._watcher = asyncio.ensure_future(self._watch())
         await self._send({"type": "http.response.start", "status": 200, "headers": [*_STREAM, *headers]})
 
     async def write(self, event: bytes) -> None:
@@ -168,26 +147,34 @@ class Exchange:
         """End a stream."""
         if self._streaming:
             self._streaming = False
-            self._done = True
             await self._send({"type": "http.response.body", "body": b""})
 
     def watch(self, *, cancel: bool) -> None:
-        """Notice from now on when the caller leaves; not at once, for most calls have finished before that."""
+        """Notice from now on when the caller leaves: a server of ours says so, of another it must be asked."""
         self._task = asyncio.current_task() if cancel else None
-        self._watched.add(self)
+        self._is_watched = True
+        if self._direct is not None:
+            self._direct.on_left = self._leave
+        elif self._watcher is None:
+            self._watcher = asyncio.ensure_future(self._watch())
 
     def unwatch(self) -> None:
         """Stop noticing."""
-        self._done = True
+        self._is_watched = False
         self._task = None
-        self._watched.discard(self)
+        if self._direct is not None:
+            self._direct.on_left = None
         if self._watcher is not None:
             self._watcher.cancel()
             self._watcher = None
 
-    def start_watcher(self) -> None:
-        """The call takes long enough to be worth a watcher."""
-        self._watcher = asyncio.ensure_future(self._watch())
+    def _leave(self) -> None:
+        if self.has_left:
+            return
+        self.has_left = True
+        self._streaming = False
+        if self._task is not None:
+            self._task.cancel()
 
     async def _watch(self) -> None:
         while True:
@@ -198,21 +185,17 @@ class Exchange:
                 await self.write(KEEP_ALIVE)
                 continue
             if message["type"] == "http.disconnect":
-                self.has_left = True
-                self._streaming = False
-                if self._task is not None:
-                    self._task.cancel()
+                self._leave()
                 return
 
 
 def application(endpoint: Endpoint, *, limit: int = bounds.MESSAGE_BYTES, pages: App | None = None) -> App:
     """An ASGI application for HTTP requests only. Those of pages go to an app of their own, if there is one."""
-    watched = Watched()
 
     def app(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         headers = Headers(scope["headers"])
         if pages is not None and headers.raw(b"origin") is not None:
             return pages(scope, receive, send)
-        return endpoint(Exchange(scope, receive, send, headers, limit, watched))
+        return endpoint(Exchange(scope, receive, send, headers, limit))
 
     return app

@@ -22,6 +22,7 @@ from hubbub.protocol.sse import encode_event
 from hubbub.server.http.sessions import Session
 from hubbub.server.http.streams import Stream
 
+_USUAL = b"application/json, text/event-stream"
 _UNCHANGED = (b"cache-control", b"no-cache, no-transform")
 ResponseMode = Literal["auto", "json", "sse"]
 
@@ -113,9 +114,9 @@ class CallStream(msgspec.Struct, eq=False):
 
 def mode_for(headers: Headers, mode: ResponseMode) -> ResponseMode:
     """A client that accepts no stream gets none; one that accepts only streams gets one."""
-    accept = headers.get(b"accept")
-    if accept is None or "*/*" in accept:
+    accept = headers.raw(b"accept")
+    if accept is None or accept == _USUAL or b"*/*" in accept:
         return mode
-    if "text/event-stream" not in accept:
+    if b"text/event-stream" not in accept:
         return "json"
-    return mode if "application/json" in accept or mode == "json" else "sse"
+    return mode if b"application/json" in accept or mode == "json" else "sse"

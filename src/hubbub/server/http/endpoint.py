@@ -142,7 +142,7 @@ class Endpoint:
             return refusal
         principal: Principal | Refusal = ANONYMOUS
         if self._gate is not None:
-            principal = await self._gate(headers, client)
+            principal = self._gate.at_once(headers) or await self._gate(headers, client)
         if self._quotas is not None:
             # Whoever is not let in is counted too, by address: guessing keys must not be free.
             known = principal if isinstance(principal, Principal) else ANONYMOUS
@@ -192,7 +192,9 @@ class Endpoint:
 
     def _pattern(self, path: str) -> str:
         """The route of a path, for figures and logs."""
-        return _VIEW_PATTERN if path.removeprefix(_VIEWS) in self._views and path.startswith(_VIEWS) else path
+        if not self._views or not path.startswith(_VIEWS):
+            return path
+        return _VIEW_PATTERN if path.removeprefix(_VIEWS) in self._views else path
 
     # -- about ---------------------------------------------------------------
 

@@ -64,7 +64,8 @@ class Modern:
             return
         name = getattr(incoming.params, member)
         sent = headers.get(b"mcp-name")
-        if sent is None or decode_value(sent) != name:
+        is_plain = sent == name and name.isascii() and name.isidentifier()  # as most are: there is one way to write it
+        if not is_plain and (sent is None or decode_value(sent) != name):
             raise HeaderMismatch(f"The header Mcp-Name must be {name!r}, the `{member}` of the body")
         if method == "tools/call":
             self._check_parameter_headers(name, incoming.params.arguments, headers)
