@@ -252,6 +252,8 @@ def _site(server: Server, settings: ServeSettings, gate: Gate, started: Callable
         cut_off=cut_off,
         metrics=metrics,
     )
+    for figure in server.figures:
+        metrics.add(figure)
     metrics.gauge("websockets", "Open WebSockets.", lambda: len(sockets))
     metrics.gauge("old_streams", "Open streams of GET /sse.", lambda: len(pair))
     within_cors = http.application(endpoint.serve, limit=limit)

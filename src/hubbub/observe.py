@@ -12,9 +12,9 @@ from __future__ import annotations
 import logging
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, TextIO
+from typing import Any, Final, Literal, NamedTuple, TextIO
 
 import msgspec
 
@@ -197,6 +197,18 @@ class _Durations:
         return found
 
 
+class Figure(NamedTuple):
+    """Numbers that somebody else keeps, one for each of a few names. They are read at each scrape."""
+
+    name: str
+    description: str
+    label: str
+    """What the names are of."""
+    read: Callable[[], Mapping[str, float]]
+    is_count: bool = False
+    """Whether they only ever grow."""
+
+
 class Metrics:
     """Counts calls and responses. For one thread, the event loop's; nothing here locks."""
 
@@ -207,6 +219,7 @@ class Metrics:
         self._responses: dict[tuple[str, int], int] = {}
         self._cut_off: dict[str, int] = {}
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
+        self._figures: list[Figure] = []
         self._registry: Any = None
 
     def call(self, method: str, era: str, outcome: str, seconds: float) -> None:
@@ -239,6 +252,10 @@ class Metrics:
         """Show a number that somebody else keeps: sessions, streams. It is read at each scrape."""
         self._gauges[name] = (description, read)
 
+    def add(self, figure: Figure) -> None:
+        """Show numbers by name."""
+        self._figures.append(figure)
+
     def render(self) -> bytes:
         """Everything in the text format of Prometheus, for a response of `CONTENT_TYPE`."""
         from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -269,3 +286,9 @@ class Metrics:
         yield cut_off
         for name, (description, read) in self._gauges.items():
             yield GaugeMetricFamily(f"hubbub_{name}", description, value=read())
+        for figure in self._figures:
+            kind = CounterMetricFamily if figure.is_count else GaugeMetricFamily
+            family = kind(f"hubbub_{figure.name}", figure.description, labels=(figure.label,))
+            for name, value in figure.read().items():
+                family.add_metric((name,), value)
+            yield family

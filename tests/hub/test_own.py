@@ -8,6 +8,7 @@ from tests.server.conversation import LEGACY, MODERN, PLAIN
 
 from hubbub import Context, Server, bounds
 from hubbub.hub.search import words
+from hubbub.observe import Metrics
 
 
 def large(count: int = bounds.HUB_SEARCH_TOOLS + 1) -> Server:
@@ -140,6 +141,21 @@ async def test_the_status_tells_of_servers_and_of_names_that_several_have() -> N
         assert status["collisions"] == [{"name": "find", "servers": ["a", "b"], "listed": ["a__find", "b__find"]}]
         (read,) = (await client.result("resources/read", {"uri": "hub://status"}))["contents"]
         assert '"collisions"' in read["text"]
+
+
+async def test_metrics_count_the_calls_of_each_server() -> None:
+    hub, metrics = hub_of(toolbox("a", "one"), toolbox("b", "two")), Metrics()
+    for figure in hub.fronts[""].figures:
+        metrics.add(figure)
+    async with visiting(hub) as client:
+        await client.call("one")
+        await client.call("one")
+        await client.call("two")
+        shown = metrics.render().decode()
+        assert 'hubbub_upstream_calls_total{server="a"} 2.0' in shown
+        assert 'hubbub_upstream_calls_total{server="b"} 1.0' in shown
+        assert 'hubbub_upstream_failures_total{server="a"} 0.0' in shown
+        assert 'hubbub_upstream_down{server="b"} 0.0' in shown
 
 
 def test_words_of_names_are_found_however_they_are_joined() -> None:

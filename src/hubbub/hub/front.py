@@ -15,6 +15,7 @@ from hubbub.errors import InvalidParams, PromptNotFound, ToolNotFound
 from hubbub.hub.catalog import Item, Named
 from hubbub.hub.config import CALL, SEARCH
 from hubbub.hub.entries import Kind
+from hubbub.hub.figures import figures_of
 from hubbub.hub.local import LocalUpstream
 from hubbub.hub.methods import METHODS, call_by_name
 from hubbub.hub.own import add_own, own_items
@@ -52,6 +53,7 @@ class Front(Server):
         self.audience.left = self._someone_left
         if not view_name:
             self.views = hub.views
+            self.figures += figures_of(hub.upstreams)
         self.tools.lists_safe_names = hub.config.lists_safe_names
         add_own(self)
 

@@ -19,6 +19,7 @@ from typing import Any, TypeVar, overload
 from msgspec import UNSET
 
 from hubbub.errors import DefinitionError, InvalidParams
+from hubbub.observe import Figure
 from hubbub.ports import Peer, Sealer
 from hubbub.protocol.model import Call, Implementation, Note, Reply
 from hubbub.protocol.shape import identity_meta
@@ -90,6 +91,8 @@ class Server:
         """Servers at the same address that show less, by the name of what they show."""
         self.health_checks: list[HealthCheck] = []
         """Each says what is wrong with something the server depends on, or None."""
+        self.figures: list[Figure] = []
+        """What `/metrics` shows of the server besides its calls."""
         self.peer: Peer = self
         """The server as callers reach it: itself, inside whatever counts, traces or limits its calls."""
         self._scope_listeners: list[Callable[[str], object]] = []
