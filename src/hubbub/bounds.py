@@ -309,3 +309,75 @@ MODEL_S: Final = 120.0
 """One answer of a model, from the request to its last byte."""
 MODEL_RESPONSE_BYTES: Final = 8 * 1024 * 1024
 """One answer of a model."""
+
+# -- the peers pack --------------------------------------------------------------
+PEER_FRAME_BYTES: Final = 262_144
+"""One message on a data channel: what the original takes, and what we say we take."""
+PEER_QUEUE_BYTES: Final = 8 * 1024 * 1024
+"""Bytes that wait on one channel before sending more is refused; the library itself breaks at 16 MiB."""
+PEER_HIGH_WATER_BYTES: Final = 1024 * 1024
+"""Bytes that wait on one channel before a sender of files pauses."""
+PEER_LOW_WATER_BYTES: Final = 256 * 1024
+"""Bytes at which it goes on."""
+PEERS_IN_A_ROOM: Final = 80
+"""Peers that one session is connected to at once."""
+PEER_OFFERS: Final = 20
+"""Offers and wishes for offers of one peer within `PEER_OFFERS_S`; more are ignored."""
+PEER_OFFERS_S: Final = 60.0
+"""See `PEER_OFFERS`."""
+PEER_CANDIDATES: Final = 100
+"""Addresses of one peer that are kept until its description comes."""
+PEER_GATHER_S: Final = 3.0
+"""How long a description waits for our own addresses; later ones follow it."""
+PEER_CONNECT_S: Final = 20.0
+"""One connection to a peer, from the offer to an open channel."""
+PEER_PING_S: Final = 2.0
+"""How long a peer may be quiet before it is asked whether it is there."""
+PEER_DEAD_S: Final = 8.0
+"""How long it may be quiet before it is taken for dead."""
+PEER_RECOVERY_S: Final = 5.0
+"""How long a connection may be interrupted before another way is looked for."""
+PEER_VIEW_GRACE_S: Final = 1.5
+"""How long the one whose turn it is not waits for the other to ask for a connection."""
+PEER_TARGET_S: Final = 15.0
+"""How long a first connect waits for the peer that it names."""
+PEER_NESTING: Final = 100
+"""How deep arrays and objects of one frame may nest."""
+PEER_REPLAY_WINDOW: Final = 1024
+"""Messages of one peer that may overtake each other on different channels."""
+PEER_KEYS: Final = 1024
+"""Session keys whose counters are remembered."""
+PEER_NAME_CHARACTERS: Final = 64
+"""A stream id; longer ones are cut."""
+ROOM_NAME_CHARACTERS: Final = 30
+"""A room's name; longer ones are cut."""
+STATE_CLOCK: Final = 2**52
+"""The highest clock that is taken from others: JavaScript can count on from there."""
+STATE_KEY_CHARACTERS: Final = 1024
+"""A key of the shared state."""
+
+# -- the signalling server -------------------------------------------------------
+SIGNAL_MESSAGE_BYTES: Final = 256 * 1024
+"""One message; an encrypted description takes a few thousand bytes."""
+SIGNAL_JOIN_S: Final = 10.0
+"""How long a client waits for the list of a room."""
+SIGNAL_IDLE_S: Final = 60.0
+"""How long a client may be silent, its answers to pings included."""
+SIGNAL_JOIN_GRACE_S: Final = 30.0
+"""How long a client may stay without a room."""
+SIGNAL_CLIENTS: Final = 5000
+"""Clients at once."""
+SIGNAL_CLIENTS_OF_ONE_ADDRESS: Final = 256
+"""Of one address."""
+SIGNAL_CLIENTS_OF_ONE_ROOM: Final = 200
+"""In one room."""
+SIGNAL_MESSAGES: Final = 600
+"""Messages of one client within `SIGNAL_MESSAGES_S`; more, and it is parted with."""
+SIGNAL_MESSAGES_S: Final = 10.0
+"""See `SIGNAL_MESSAGES`."""
+SIGNAL_QUEUE_BYTES: Final = 4 * 1024 * 1024
+"""Bytes that wait for one client before it is parted with."""
+SIGNAL_NAME_CHARACTERS: Final = 256
+"""A room or stream id on the wire."""
+SIGNAL_OFFLINE: Final = 30
+"""Messages that a client keeps while it has no connection."""

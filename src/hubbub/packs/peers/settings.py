@@ -1,0 +1,73 @@
+"""What can be set about the peers pack."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from hubbub import bounds
+from hubbub.settings import Secret, setting
+
+
+class PeersSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Read from `[packs.peers]`, `HUBBUB_PEERS_…`, `VDON_MCP_…` and the flags of `hubbub serve`."""
+
+    host: Annotated[
+        str, setting("The signalling server where peers meet (see `hubbub signal`).", form="URL", pattern=r"^wss?://.")
+    ] = "ws://127.0.0.1:8765"
+    engine: Annotated[
+        Literal["auto", "wrtc", "aiortc"],
+        setting("The WebRTC library; auto: wrtc, else aiortc.", env="VDON_MCP_ENGINE"),
+    ] = "auto"
+    ice_servers: Annotated[
+        tuple[Annotated[str, msgspec.Meta(pattern=r"^(stun|turn)s?:.")], ...],
+        setting("A STUN or TURN server, for peers behind different routers; none by default.", form="stun:HOST:PORT"),
+    ] = ()
+    turn_username: Annotated[str, setting("The user name at the TURN servers.")] = ""
+    turn_credential: Annotated[Secret | None, setting("The password at the TURN servers.")] = None
+    files: Annotated[
+        tuple[str, ...],
+        setting(
+            "A folder below which files are read and written; otherwise the one that Hubbub runs in.", form="FOLDER"
+        ),
+    ] = ()
+    join_token_secret: Annotated[
+        Secret | None,
+        setting(
+            "What join tokens are signed with; the same for all who may join.",
+            flag="--join-token-secret",
+            env="VDON_MCP_JOIN_TOKEN_SECRET",
+        ),
+    ] = None
+    enforce_join_token: Annotated[
+        bool,
+        setting(
+            "Take nothing from peers without a valid join token.",
+            flag="--enforce-join-token",
+            env="VDON_MCP_ENFORCE_JOIN_TOKEN",
+        ),
+    ] = False
+    allow_peer_stream_ids: Annotated[
+        tuple[str, ...],
+        setting(
+            "Take nothing from peers with other stream ids than these.",
+            flag="--allow-peer-stream-ids",
+            env="VDON_MCP_ALLOW_PEER_STREAM_IDS",
+            form="ID",
+        ),
+    ] = ()
+    require_session_mac: Annotated[
+        bool,
+        setting(
+            "Take files and state only with a session MAC.",
+            flag="--require-session-mac",
+            env="VDON_MCP_REQUIRE_SESSION_MAC",
+        ),
+    ] = False
+    max_peers: Annotated[int, setting("Peers of one session at once.", ge=1, le=1000)] = bounds.PEERS_IN_A_ROOM
+
+    def __post_init__(self) -> None:
+        if self.enforce_join_token and not self.join_token_secret:
+            raise ValueError(
+                "enforce_join_token needs a secret to check tokens with; give --join-token-secret, "
+                "VDON_MCP_JOIN_TOKEN_SECRET or VDON_MCP_JOIN_TOKEN_SECRET_FILE"
+            )
