@@ -1,0 +1,22 @@
+"""What the tests of the peers pack share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.packs.peers import judge as judging
+
+
+@pytest.fixture(scope="session")
+def judge() -> Iterator[judging.Judge]:
+    process = judging.start()
+    try:
+        yield judging.Judge(process)
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait(timeout=10)
+        assert process.stdout is not None
+        process.stdout.close()
