@@ -313,12 +313,14 @@ MODEL_RESPONSE_BYTES: Final = 8 * 1024 * 1024
 # -- the peers pack --------------------------------------------------------------
 PEER_FRAME_BYTES: Final = 262_144
 """One message on a data channel: what the original takes, and what we say we take."""
-PEER_QUEUE_BYTES: Final = 8 * 1024 * 1024
+PEER_QUEUE_BYTES: Final = 4 * 1024 * 1024
 """Bytes that wait on one channel before sending more is refused; the library itself breaks at 16 MiB."""
 PEER_HIGH_WATER_BYTES: Final = 1024 * 1024
 """Bytes that wait on one channel before a sender of files pauses."""
 PEER_LOW_WATER_BYTES: Final = 256 * 1024
 """Bytes at which it goes on."""
+PEER_DESCRIPTION_BYTES: Final = 64 * 1024
+"""One session description."""
 PEERS_IN_A_ROOM: Final = 80
 """Peers that one session is connected to at once."""
 PEER_OFFERS: Final = 20

@@ -1,15 +1,16 @@
 """JSON exactly as JavaScript has it; Node.js is the judge."""
 
 import json
+import math
 import struct
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.packs.peers.judge import Judge
 
 from hubbub import bounds
 from hubbub.packs.peers.javascript import Unreadable, number, parse, stringify
-from tests.packs.peers.judge import Judge
 
 texts = st.text(st.characters(codec=None, exclude_categories=()), max_size=20)
 doubles = st.integers(0, 2**64 - 1).map(lambda bits: struct.unpack("<d", struct.pack("<Q", bits))[0])
@@ -18,7 +19,9 @@ values = st.recursive(
     st.none() | st.booleans() | numbers | texts,
     lambda inner: (
         st.lists(inner, max_size=4)
-        | st.dictionaries(texts | st.integers(0, 2**33).map(str) | st.sampled_from(["-1", "01", "__proto__"]), inner, max_size=5)
+        | st.dictionaries(
+            texts | st.integers(0, 2**33).map(str) | st.sampled_from(["-1", "01", "__proto__"]), inner, max_size=5
+        )
     ),
     max_leaves=12,
 )
@@ -58,7 +61,7 @@ def test_keys_that_look_like_indices_come_first() -> None:
 def test_halves_of_pairs_are_escaped_and_whole_pairs_are_not() -> None:
     assert stringify("\ud800x\udfff") == '"\\ud800x\\udfff"'
     assert stringify("\ud83d\ude00") == '"😀"'
-    assert stringify("\u2028\x7f\x00\n\"\\é") == '"\u2028\x7f\\u0000\\n\\"\\\\é"'
+    assert stringify('\u2028\x7f\x00\n"\\é') == '"\u2028\x7f\\u0000\\n\\"\\\\é"'
 
 
 @given(value=values)
@@ -75,11 +78,11 @@ def test_what_anybody_writes_we_rewrite_like_javascript(judge: Judge, value: obj
 
 @given(value=doubles)
 def test_every_double_is_written_like_javascript(judge: Judge, value: float) -> None:
-    if value == value and abs(value) != float("inf"):
+    if math.isfinite(value):
         assert number(value) == judge.rewrite(repr(value))
 
 
-@given(text=st.text("[]{}:,\"\\u0123456789abcdeE+-. truefalsn\n\t", max_size=20) | texts)
+@given(text=st.text('[]{}:,"\\u0123456789abcdeE+-. truefalsn\n\t', max_size=20) | texts)
 def test_a_text_is_read_or_refused_like_javascript(judge: Judge, text: str) -> None:
     try:
         ours = stringify(parse(text))

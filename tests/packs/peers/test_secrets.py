@@ -6,10 +6,10 @@ import hmac
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.packs.peers.judge import Judge
 
 from hubbub.packs.peers import names, sealing, session_mac, tokens
 from hubbub.packs.peers.wire import Envelope
-from tests.packs.peers.judge import Judge
 
 SECRET = "sek"
 TOKEN = (
@@ -54,7 +54,12 @@ def test_long_names_are_cut_before_they_are_hashed() -> None:
 
 def test_without_a_password_names_are_sent_as_they_are() -> None:
     plain = names.WireNames(False)
-    assert (plain.room("cap1"), plain.stream("alice"), plain.clear("alice"), plain.key) == ("cap1", "alice", "alice", None)
+    assert (plain.room("cap1"), plain.stream("alice"), plain.clear("alice"), plain.key) == (
+        "cap1",
+        "alice",
+        "alice",
+        None,
+    )
 
 
 @pytest.mark.parametrize("password", [None, "", "   "])
@@ -219,7 +224,9 @@ def test_numbers_older_than_the_window_are_refused() -> None:
         window.take(100)
 
 
-@pytest.mark.parametrize("nonce", ["p_00000000", "", "h_1", "h_000000000000000G", "h_0000000000000001 ", "h_٠" + "0" * 15])
+@pytest.mark.parametrize(
+    "nonce", ["p_00000000", "", "h_1", "h_000000000000000G", "h_0000000000000001 ", "h_٠" + "0" * 15]
+)
 def test_a_nonce_that_does_not_count_is_refused(nonce: str) -> None:
     with pytest.raises(session_mac.Replayed):
         session_mac.Window().take_nonce(nonce)

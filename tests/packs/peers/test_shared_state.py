@@ -11,7 +11,9 @@ from hubbub.packs.peers.failures import StateFull
 from hubbub.packs.peers.shared_state import Entry, SharedState
 
 keys = st.sampled_from(["a", "b", "c"])
-json_values = st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3) | st.lists(st.integers(0, 2), max_size=2)
+json_values = (
+    st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3) | st.lists(st.integers(0, 2), max_size=2)
+)
 ENDS = 4
 """Ends of the rooms below; two of them have the same name, as after a restart without memory."""
 NAMES = ("ann", "bob", "bob", "zoë")

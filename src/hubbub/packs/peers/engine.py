@@ -99,7 +99,10 @@ class Connection(Protocol):
         """How it is now."""
 
     def create_channel(self, label: str) -> Channel:
-        """Make a channel; before the offer, or at any time later."""
+        """Make a channel; before the offer, or at any time later.
+
+        Raises: ChannelClosed, NegotiationFailed.
+        """
 
     async def offer(self, *, restart: bool = False) -> str:
         """Our offer, an SDP with the addresses found until then. `restart`: look for a new way.
