@@ -25,6 +25,7 @@ class EngineChannel:
         self._limit = limit
         self._listener: Callable[[bytes | str], None] | None = None
         self._early: list[bytes | str] = []
+        self._early_bytes = 0
         self._is_open = False
         self._is_closed = False
         self._opening: asyncio.Future[None] | None = None
@@ -60,6 +61,9 @@ class EngineChannel:
             return
         if self._listener is None:
             self._early.append(data)
+            self._early_bytes += len(data)
+            if self._early_bytes > bounds.PEER_QUEUE_BYTES:
+                self.close()
         else:
             self._listener(data)
 

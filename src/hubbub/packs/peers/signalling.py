@@ -33,6 +33,8 @@ class Listing(msgspec.Struct, frozen=True):
     """Who was in the room when we came."""
 
     members: tuple[Member, ...]
+    is_seeding: bool = False
+    """Whether the server answers when we say our stream id; only Hubbub's does."""
 
 
 class Joined(msgspec.Struct, frozen=True):
@@ -128,7 +130,7 @@ def read_message(fields: object) -> Incoming | None:
     try:
         match request:
             case "listing" | "transferred":
-                return Listing(_members(fields.get("list")))
+                return Listing(_members(fields.get("list")), fields.get("seeding") is True)
             case "someonejoined" | "videoaddedtoroom":
                 return Joined(msgspec.convert(fields, Member))
             case "offerSDP" | "play":
