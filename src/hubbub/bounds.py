@@ -341,6 +341,10 @@ PEER_RECOVERY_S: Final = 5.0
 """How long a connection may be interrupted before another way is looked for."""
 PEER_VIEW_GRACE_S: Final = 1.5
 """How long the one whose turn it is not waits for the other to ask for a connection."""
+PEER_ANSWER_S: Final = 5.0
+"""How long the answer to a wish for a connection may take to begin."""
+PEER_CLAIM_S: Final = 2.0
+"""How long somebody whose name another claims may take to answer."""
 PEER_TARGET_S: Final = 15.0
 """How long a first connect waits for the peer that it names."""
 PEER_NESTING: Final = 100

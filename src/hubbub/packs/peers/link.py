@@ -6,6 +6,7 @@ business: it calls its owner for each.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Final, Literal, Protocol, TypeAlias
@@ -56,6 +57,7 @@ class Link:
         self.made_at = clock()
         self.heard_at = clock()
         self.is_closed = False
+        self.reason = ""
         self.is_described = False
         """Whether the other end's description is known; addresses that come before wait."""
         self.early: list[Candidate] = []
@@ -67,6 +69,8 @@ class Link:
         self._clock = clock
         self._strange = 0
         self._held: Channel | None = None
+        self._settled = asyncio.Event()
+        self.has_been_open = False
         self.channel: Channel | None = None
         self.bulk: Channel | None = None
         connection.on_candidate = lambda found: owner.link_found(self, found)
@@ -114,21 +118,29 @@ class Link:
             except PeersError:
                 pass
 
-    async def open_channel(self) -> None:
-        """For a publisher: wait until the viewer has the channel, then say so.
+    async def settled(self) -> None:
+        """Wait until it is open.
 
         Raises: ChannelClosed.
         """
-        assert self.channel is not None
-        await self.channel.opened()
-        if not self.is_closed:
-            self.note_life()
-            self._owner.link_opened(self)
+        if self.role == "publisher" and self.channel is not None:
+            await self.channel.opened()
+            if not self.is_closed:
+                self._opened()
+        await self._settled.wait()
+        if self.is_closed:
+            raise ChannelClosed(self.reason)
 
     async def close(self, reason: str) -> None:
         """End it."""
         self._ended(reason)
         await self.connection.close()
+
+    def _opened(self) -> None:
+        self.note_life()
+        self.has_been_open = True
+        self._settled.set()
+        self._owner.link_opened(self)
 
     def _use(self, channel: Channel) -> None:
         self.channel = channel
@@ -143,10 +155,9 @@ class Link:
         if self.is_closed:
             return
         if channel.label == CHANNEL and self.channel is None:
-            self.note_life()
             # The owner greets first; what the other end said already comes after that.
             self.channel = channel
-            self._owner.link_opened(self)
+            self._opened()
             self._use(channel)
         elif channel.label == BULK_CHANNEL and self.bulk is None and self.wants_bulk:
             self._use_bulk(channel)
@@ -178,5 +189,6 @@ class Link:
 
     def _ended(self, reason: str) -> None:
         if not self.is_closed:
-            self.is_closed = True
+            self.is_closed, self.reason = True, reason
+            self._settled.set()
             self._owner.link_closed(self, reason)
