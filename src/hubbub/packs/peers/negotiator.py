@@ -22,7 +22,6 @@ from hubbub.packs.peers.names import WireNames, session_id
 from hubbub.packs.peers.peer import Peer
 from hubbub.packs.peers.room import RoomOptions
 from hubbub.packs.peers.sealing import SealBroken, seal, unseal
-from hubbub.packs.peers.signalling import Candidates, Described
 
 _CANDIDATE_CHARACTERS: Final = 1024
 _ADDRESSES: Final = 10_000
@@ -97,12 +96,12 @@ class Negotiator:
 
     # -- both ----------------------------------------------------------------------------
 
-    def read_description(self, described: Described) -> tuple[str, str]:
+    def read_description(self, description: Any, vector: str | None) -> tuple[str, str]:
         """Kind and SDP of a description.
 
         Raises: PeersError, SealBroken.
         """
-        opened = self._open(described.description, described.vector)
+        opened = self._open(description, vector)
         kind = opened.get("type") if isinstance(opened, dict) else None
         if not isinstance(opened, dict) or kind not in ("offer", "answer"):
             raise SealBroken("it is no description")
@@ -143,10 +142,8 @@ class Negotiator:
         except PeersError:
             pass
 
-    def add_candidates(self, link: Link, candidates: Candidates | Any, vector: str | None = None) -> None:
+    def add_candidates(self, link: Link, sealed: Any, vector: str | None) -> None:
         """Addresses of the other end; those that cannot be read are ignored."""
-        sealed = candidates.candidates if isinstance(candidates, Candidates) else candidates
-        vector = candidates.vector if isinstance(candidates, Candidates) else vector
         try:
             opened = self._open(sealed, vector)
         except SealBroken:
