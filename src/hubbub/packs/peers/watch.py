@@ -16,6 +16,7 @@ from hubbub.packs.peers.failures import PeersError
 from hubbub.packs.peers.link import Link
 from hubbub.packs.peers.peer import Peer
 from hubbub.packs.peers.room import Listener, RoomOptions
+from hubbub.packs.peers.roster import Roster
 from hubbub.packs.peers.trust import Trust
 from hubbub.packs.peers.wire import Heartbeat
 
@@ -30,10 +31,7 @@ class Watched(Protocol):
     options: RoomOptions
     listener: Listener
     trust: Trust
-
-    @property
-    def live_peers(self) -> list[Peer]:
-        """Everybody there is."""
+    roster: Roster
 
     def say(self, peer: Peer, kind: str, payload: Mapping[str, Any]) -> bool:
         """Send an envelope to one peer."""
@@ -84,7 +82,7 @@ class Watch:
             now = time.monotonic()
             stood_still = now - last > _STOOD_STILL_S
             last = now
-            for peer in self._mesh.live_peers:
+            for peer in self._mesh.roster:
                 self._look_after(peer, stood_still=stood_still)
             self._look_for_answers(now)
             if now - beaten >= self._mesh.options.heartbeat_s:
@@ -108,7 +106,7 @@ class Watch:
     def _contest(self, claimant: Peer) -> None:
         assert claimant.claim is not None
         name = claimant.claim[0].from_stream_id
-        for rival in self._mesh.live_peers:
+        for rival in self._mesh.roster:
             if rival is not claimant and rival.standing.stream_id == name and rival.link is not None:
                 _ping(rival.link)
         self._mesh.settle_claim(claimant)
@@ -125,7 +123,7 @@ class Watch:
         payload = {"room": mesh.options.room, "stream_id": mesh.options.stream_id}
         digest = mesh.listener.state_digest()
         sent = []
-        for peer in mesh.live_peers:
+        for peer in mesh.roster:
             if peer.link is None:
                 continue
             if self._beats % _HELLO_EVERY == 0:
