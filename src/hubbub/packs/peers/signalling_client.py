@@ -58,6 +58,7 @@ class SignallingClient:
         except BaseException:
             await self.close()
             raise
+        self._socket = socket
         self._keeper = asyncio.create_task(self._keep(socket))
         return listing
 
@@ -74,7 +75,9 @@ class SignallingClient:
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.wait([self._keeper])
-        self._socket = None
+        socket, self._socket = self._socket, None
+        if socket is not None:
+            await socket.close()
         await self._door.close()
 
     # -- coming in ---------------------------------------------------------------------
