@@ -83,8 +83,9 @@ class End:
 
     def __init__(self, host: str, name: str, engine: str = "wrtc", room: str = "hall", **options: Any) -> None:
         self.notes = Notes()
+        options = {"target_wait_s": 5.0} | options
         self.mesh = Mesh(
-            RoomOptions(room=room, stream_id=name, host=host, target_wait_s=5.0, **options),
+            RoomOptions(room=room, stream_id=name, host=host, **options),
             self.notes,
             engine=load_engine(engine),
         )

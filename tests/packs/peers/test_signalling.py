@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.packs.peers.rooms import signalling
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -27,7 +28,6 @@ from hubbub.packs.peers.signal_command import check_address
 from hubbub.packs.peers.signal_rules import SignalLimits
 from hubbub.packs.peers.signalling import Candidates, Described, Incoming, Joined, Listing, PlayRequest, read_message
 from hubbub.packs.peers.signalling_client import SignallingClient
-from tests.packs.peers.rooms import signalling
 
 HUBBUB = Path(sys.executable).parent / "hubbub"
 
@@ -61,11 +61,13 @@ async def test_two_clients_meet_and_hand_on_what_they_say() -> None:
             (listed,) = (await bob.enter()).members
             assert listed.stream_id == "ann"
             async with asyncio.timeout(5):
-                assert isinstance(joined := await to_ann.get(), Joined)
-                assert isinstance(joined := await to_ann.get(), Joined)
+                assert isinstance(await to_ann.get(), Joined)
+                joined = await to_ann.get()
+                assert isinstance(joined, Joined)
                 assert joined.member.stream_id == "bob"
                 bob.send({"request": "play", "streamID": "ann"})
-                assert isinstance(asked := await to_ann.get(), PlayRequest)
+                asked = await to_ann.get()
+                assert isinstance(asked, PlayRequest)
                 ann.send({"UUID": asked.uuid, "session": "s", "streamID": "ann", "description": {"type": "offer"}})
                 assert await to_bob.get() == Described(listed.uuid, "s", {"type": "offer"}, None, "ann")
         finally:
@@ -130,9 +132,8 @@ async def test_a_client_comes_back_when_the_server_was_away() -> None:
 
 async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "SIGNAL_JOIN_S", 0.2)
-    async with signalling() as host:
-        async with connect(host):
-            pass
+    async with signalling() as host, connect(host):
+        pass
     from websockets.asyncio.server import serve
 
     async def silence(socket: Any) -> None:
@@ -273,13 +274,26 @@ json_values = st.recursive(
     max_leaves=8,
 )
 requests = st.sampled_from(
-    ["listing", "transferred", "someonejoined", "videoaddedtoroom", "offerSDP", "play", "alert", "error", "bye", "rejected"]
+    [
+        "listing",
+        "transferred",
+        "someonejoined",
+        "videoaddedtoroom",
+        "offerSDP",
+        "play",
+        "alert",
+        "error",
+        "bye",
+        "rejected",
+    ]
 )
 fields = ["UUID", "streamID", "list", "session", "description", "vector", "type", "candidates", "message", "bye"]
 
 
 @given(
-    message=st.dictionaries(st.sampled_from(fields), json_values | st.sampled_from(["local", "remote", "u"]), max_size=6),
+    message=st.dictionaries(
+        st.sampled_from(fields), json_values | st.sampled_from(["local", "remote", "u"]), max_size=6
+    ),
     request=st.none() | requests | json_values,
 )
 def test_whatever_a_server_says_is_understood_or_refused(message: dict[str, Any], request: Any) -> None:
