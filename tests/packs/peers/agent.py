@@ -61,7 +61,7 @@ async def send_bytes(mesh: Mesh, to: str, count: int) -> None:
         if bulk.buffered_amount > 1 << 20:
             await bulk.drain()
     bulk.send(b"")
-    await bulk.drain(0)
+    await bulk.flush()
     write("sent", seconds=time.monotonic() - begun)
 
 

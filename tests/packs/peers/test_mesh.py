@@ -200,7 +200,7 @@ async def test_channels_outlive_the_signalling_server() -> None:
                 await carol.until_knows("ann", "bob")
                 await ann.until_knows("bob", "carol")
             assert ann.uuid("bob") == uuid
-            assert not ann.notes.gone
+            assert "bob" not in ann.notes.gone
             assert (
                 ann.notes.events.count(
                     {"type": "data_channel_open", "detail": {"uuid": uuid, "type": "viewer", "streamID": "bob"}}
@@ -414,3 +414,48 @@ async def test_a_silent_peer_is_taken_for_dead_within_ten_seconds() -> None:
                 await vera.closed.wait()
             await ann.notes.until(lambda: ann.notes.gone == ["vera"])
             assert any("ping" in frame for frame in vera.heard)
+
+
+# -- more connections for bytes --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wishes", [(3, 1), (1, 3), (9, 9)])
+async def test_bytes_go_over_as_many_connections_as_either_end_wants(wishes: tuple[int, int]) -> None:
+    async with signalling() as host:
+        ann, bob = (End(host, name, bulk_connections=wish) for name, wish in zip(("ann", "bob"), wishes, strict=True))
+        async with room(ann, bob):
+            await ann.until_knows("bob")
+            await bob.until_knows("ann")
+            wanted = min(max(wishes), 4) - 1
+            for end, other in ((ann, "bob"), (bob, "ann")):
+                strands = end.mesh.roster.find(other).strands
+                await end.notes.until(
+                    lambda s=strands: sum(x.channel is not None and x.channel.is_open for x in s.values()) == wanted
+                )
+            line = ann.mesh.bulk(ann.uuid("bob"))
+            assert line is not None
+            for number in range(200):
+                line.send(number.to_bytes(2, "big") + b"x" * 10_000)
+            used = [strand.channel.buffered_amount for strand in ann.mesh.roster.find("bob").strands.values()]
+            await line.drain()
+            await line.flush()
+            await bob.notes.until(lambda: len(bob.notes.bytes) == 200)
+            assert sorted(int.from_bytes(data[:2], "big") for _, data in bob.notes.bytes) == list(range(200))
+            assert len(used) == wanted
+            assert not bob.notes.of("protocol_auth_failed")
+            await bob.mesh.disconnect()
+            await ann.notes.until(lambda: ann.notes.gone)
+            assert ann.mesh.bulk("bob") is None
+
+
+async def test_an_original_cannot_ask_for_more_connections() -> None:
+    async with signalling() as host:
+        ann = End(host, "ann")
+        async with room(ann), Stranger(host, "vera") as original:
+            await original.view("ann")
+            original.greet()
+            await ann.until_knows("vera")
+            original.say(original.trust.frame(None, "link.offer", {"index": 1, "sdp": "v=0"}))
+            original.say({"ping": 1})
+            await ann.notes.until(lambda: {"pong": 1} in original.heard)
+            assert not ann.mesh.roster.find("vera").strands

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from hubbub import bounds
 from hubbub.packs.peers.engine import Channel
 from hubbub.packs.peers.failures import ChannelClosed
@@ -45,5 +47,17 @@ class BulkLine:
         channel.send(frame)
 
     async def drain(self, low: int = bounds.PEER_LOW_WATER_BYTES) -> None:
-        """Wait until `low` bytes or fewer wait."""
-        await self._channel().drain(low)
+        """Wait until there is room on one of the connections."""
+        while self._channel().buffered_amount > low:
+            waits = [asyncio.ensure_future(channel.drain(low)) for channel in self._peer.bulks]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+                await asyncio.gather(*waits, return_exceptions=True)
+
+    async def flush(self) -> None:
+        """Wait until nothing waits on any of them."""
+        self._channel()
+        await asyncio.gather(*(channel.drain(0) for channel in self._peer.bulks))

@@ -57,6 +57,7 @@ class Exchange:
                 peer = self._beginner(address)
                 if peer is not None:
                     self._negotiator.publish_to(peer)
+                    self._forget_if_unconnected(peer)
             case Described():
                 self._described(message)
             case Candidates(address, session, side):
@@ -108,6 +109,12 @@ class Exchange:
             return None
         return self._roster.add(address, self._finder.stream_of(address))
 
+    def _forget_if_unconnected(self, peer: Peer) -> None:
+        """The engine made no connection: the ICE servers cannot be used."""
+        if not peer.links:
+            self._roster.remove(peer)
+            self._event("connection_failed", detail={"uuid": peer.uuid, "reason": "the ICE servers cannot be used"})
+
     def _described(self, described: Described) -> None:
         opened = self._opened(described.description, described.vector)
         if opened is None:
@@ -130,6 +137,7 @@ class Exchange:
         if peer is not None:
             peer.listed = peer.listed or stream_id
             self._negotiator.view(peer, described.session, sdp)
+            self._forget_if_unconnected(peer)
 
     def _opened(self, description: Any, vector: str | None) -> tuple[str, str] | None:
         try:

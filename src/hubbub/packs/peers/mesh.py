@@ -32,9 +32,10 @@ from hubbub.packs.peers.roster import Roster
 from hubbub.packs.peers.sending import Sending
 from hubbub.packs.peers.signalling import Alert, Incoming, Signalling
 from hubbub.packs.peers.signalling_client import SignallingClient
+from hubbub.packs.peers.strands import Strands
 from hubbub.packs.peers.trust import Trust
 from hubbub.packs.peers.watch import Watch
-from hubbub.packs.peers.wire import Control, Hello
+from hubbub.packs.peers.wire import Control, Hello, StrandAnswer, StrandOffer
 
 _BYE: Final = '{"bye":true}'
 _GOODBYE_S: Final = 0.5
@@ -64,7 +65,7 @@ class Mesh:
         self._signalling: Signalling = signalling or self._client()
         self._tasks: set[asyncio.Task[None]] = set()
         self._target_is_there = asyncio.Event()
-        self._sending = Sending(self.roster, self.trust, self.event)
+        self._sending = Sending(self.roster, self.trust, self.event, lambda: self.state == "connected")
         self._reception = Reception(self)
         self._watch = Watch(self)
         self._finder = Finder(
@@ -90,6 +91,7 @@ class Mesh:
             raise PeersError("enforce_join_token needs join_token_secret: without it no token can be checked")
         engine = self._engine or load_engine(options.engine)
         self._negotiator = Negotiator(options, self._names, engine, self, self)
+        self._strands = Strands(options, engine, self)
         self._exchange = Exchange(self.roster, self._names, self._finder, self._negotiator, self.event)
         self._signalling.on_message = self._signalled
         self._signalling.on_lost = self._signalling_lost
@@ -135,7 +137,10 @@ class Mesh:
         await self._watch.stop()
         await self._signalling.close()
         links = [link for peer in self.roster for link in peer.links.values()]
+        peers = list(self.roster)
         await asyncio.gather(*(self._part(link) for link in links))
+        for peer in peers:
+            await self._strands.close(peer)
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -233,7 +238,20 @@ class Mesh:
         if peer.standing.capabilities.bulk_v1 and peer.standing.key is not None:
             for link in peer.links.values():
                 link.add_bulk()
+            self._strands.begin(peer)
         self.listener.on_peer_ready(peer.view(self.trust))
+
+    def strand(self, peer: Peer, message: StrandOffer) -> None:
+        """One more connection for bytes is made."""
+        if isinstance(message, StrandAnswer):
+            self._strands.answered(peer, message)
+        elif peer.standing.counts:
+            self._strands.offered(peer, message)
+
+    def strand_got(self, peer: Peer, data: bytes) -> None:
+        """A frame of bytes came over one of them."""
+        if self.roster.get(peer.uuid) is peer:
+            self._reception.got_bytes(peer, data)
 
     def control(self, peer: Peer, link: Link, control: Control) -> None:
         """A message about the connection itself, over its own channel."""
@@ -331,6 +349,7 @@ class Mesh:
 
     def _gone(self, peer: Peer, reason: str) -> None:
         self.roster.remove(peer)
+        self.spawn(self._strands.close(peer))
         if peer.has_been_open:
             detail = {"uuid": peer.uuid, "streamID": peer.stream_id, "reason": reason}
             self.event("peer_disconnected", uuid=peer.uuid, detail=detail)

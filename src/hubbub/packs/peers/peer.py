@@ -6,12 +6,17 @@ Another address is another peer, even if it says the same name, until its hello 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hubbub import bounds
 from hubbub.packs.peers.engine import Channel
 from hubbub.packs.peers.link import Link, Role
 from hubbub.packs.peers.peer_view import PeerView
 from hubbub.packs.peers.trust import Standing, Trust
 from hubbub.packs.peers.wire import Envelope, Hello
+
+if TYPE_CHECKING:
+    from hubbub.packs.peers.strands import Strand
 
 
 class Peer:
@@ -25,6 +30,8 @@ class Peer:
         """The stream id that the signalling server says it has."""
         self.standing = Standing()
         self.links: dict[Role, Link] = {}
+        self.strands: dict[int, Strand] = {}
+        """More connections for bytes, by number."""
         self.last_seen = 0.0
         self.last_heartbeat = 0.0
         self.has_been_open = False
@@ -45,8 +52,17 @@ class Peer:
 
     @property
     def bulk(self) -> Channel | None:
-        """The channel of bytes."""
-        return next((channel for link in self.links.values() if (channel := link.bulk_channel) is not None), None)
+        """The channel of bytes; of several, the one where the least waits."""
+        return min(self.bulks, key=lambda channel: channel.buffered_amount, default=None)
+
+    @property
+    def bulks(self) -> list[Channel]:
+        """All that are open."""
+        open_ones = [channel for link in self.links.values() if (channel := link.bulk_channel) is not None]
+        open_ones += [
+            each.channel for each in self.strands.values() if each.channel is not None and each.channel.is_open
+        ]
+        return open_ones
 
     def view(self, trust: Trust) -> PeerView:
         """What the upper half sees of it."""

@@ -22,6 +22,7 @@ from hubbub.packs.peers.wire import (
     Hello,
     HelloAck,
     Reject,
+    StrandOffer,
     read_envelope,
     read_frame,
 )
@@ -51,6 +52,9 @@ class Host(Protocol):
 
     def is_free(self, peer: Peer, stream_id: str) -> bool | None:
         """Whether a peer may have a name; None: not clear yet, somebody else has to answer first."""
+
+    def strand(self, peer: Peer, message: StrandOffer) -> None:
+        """One more connection for bytes is made."""
 
     def updated(self, peer: Peer) -> None:
         """A hello passed."""
@@ -144,7 +148,10 @@ class Reception:
                     if peer.claim is not None:
                         raise Refused("peer not admitted")
                     trust.check_envelope(peer.standing, envelope)
-                    self._host.listener.on_envelope(peer.view(trust), envelope)
+                    if isinstance(payload, StrandOffer):
+                        self._host.strand(peer, payload)
+                    else:
+                        self._host.listener.on_envelope(peer.view(trust), envelope)
         except Refused as refused:
             self._failed(peer, envelope.kind, refused)
         except WireError:

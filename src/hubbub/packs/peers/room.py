@@ -112,16 +112,25 @@ class Bulk(Protocol):
 
     @property
     def buffered_amount(self) -> int:
-        """Bytes that wait."""
+        """Bytes that wait on the connection where the least waits: what to compare with a high-water mark."""
 
     def send(self, data: bytes) -> None:
-        """Send one frame, signed. Frames arrive in order as long as there is one connection.
+        """Send one frame, signed, on the connection where the least waits.
+
+        With one connection frames arrive in order; with several they may overtake each
+        other, and what waits on one that breaks is lost while the others go on.
 
         Raises: ChannelClosed, QueueFull, FrameTooLarge.
         """
 
     async def drain(self, low: int = bounds.PEER_LOW_WATER_BYTES) -> None:
-        """Wait until `low` bytes or fewer wait.
+        """Wait until there is room: `low` bytes or fewer wait on one of the connections.
+
+        Raises: ChannelClosed.
+        """
+
+    async def flush(self) -> None:
+        """Wait until nothing waits on any of them.
 
         Raises: ChannelClosed.
         """

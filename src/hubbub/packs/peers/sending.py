@@ -19,10 +19,11 @@ MakeFrame: TypeAlias = Callable[[Peer], str | None]
 class Sending:
     """Sends."""
 
-    def __init__(self, roster: Roster, trust: Trust, event: Callable[..., None]) -> None:
+    def __init__(self, roster: Roster, trust: Trust, event: Callable[..., None], is_in: Callable[[], bool]) -> None:
         self._roster = roster
         self._trust = trust
         self._event = event
+        self._is_in = is_in
 
     def data(self, data: Any, to: str | None) -> Sent:
         """Data of the application."""
@@ -92,6 +93,7 @@ class Sending:
 
     def _told(self, sent: Sent, to: str | None) -> Sent:
         if not sent.ok:
-            reason = next(iter(sent.failed.values()), "no_open_data_channel")
+            nobody = "no_open_data_channel" if self._is_in() else "not_connected"
+            reason = next((problem for problem in sent.failed.values() if problem != "no_open_data_channel"), nobody)
             self._event("send_rejected", reason=reason, target=to)
         return sent

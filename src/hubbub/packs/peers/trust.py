@@ -42,6 +42,7 @@ class Standing:
         self.capabilities = Capabilities()
         self.key: bytes | None = None
         self.use: session_mac.KeyUse | None = None
+        self.wanted_strands = 1
 
     @property
     def has_said_hello(self) -> bool:
@@ -86,6 +87,7 @@ class Trust:
             "capabilities": {name: said.get(name, False) for name in names},
             "public_key": self._keys.public,
             "join_token": self._token(),
+            "bulk_connections": self._options.bulk_connections,
         }
 
     def _token(self) -> str | None:
@@ -112,6 +114,7 @@ class Trust:
         standing.stream_id = envelope.from_stream_id
         standing.is_authenticated, standing.rejected_reason = is_authenticated, None
         standing.capabilities = hello.capabilities
+        standing.wanted_strands = hello.bulk_connections
         if isinstance(hello, HelloAck) or standing.handshake == "ready":
             standing.handshake = "ready"
         else:

@@ -55,6 +55,8 @@ class Hello(Payload, frozen=True, kw_only=True):
     kind = "sync.hello"
     capabilities: Capabilities = Capabilities()
     public_key: str | None = None
+    bulk_connections: int = 1
+    """How many connections for bytes it would like; Hubbub only."""
     join_token: str | None = None
 
 
@@ -79,6 +81,20 @@ class Reject(Payload, frozen=True, kw_only=True):
 
     kind = "sync.reject"
     reason: str = ""
+
+
+class StrandOffer(Payload, frozen=True, kw_only=True):
+    """One more connection for bytes; Hubbub only."""
+
+    kind = "link.offer"
+    index: Count
+    sdp: str
+
+
+class StrandAnswer(StrandOffer, frozen=True, kw_only=True):
+    """The answer to it."""
+
+    kind = "link.answer"
 
 
 # -- files ---------------------------------------------------------------------
@@ -216,6 +232,8 @@ _KINDS: Final[dict[str, type[Payload]]] = {
         HelloAck,
         Heartbeat,
         Reject,
+        StrandOffer,
+        StrandAnswer,
         FileOffer,
         FileAccept,
         FileChunk,
