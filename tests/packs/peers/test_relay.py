@@ -26,6 +26,18 @@ def own_address() -> str:
         return address
 
 
+def wait_for(address: str, port: int) -> None:
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            socket.create_connection((address, port), timeout=1).close()
+        except OSError:
+            assert time.monotonic() < deadline, "coturn did not start"
+            time.sleep(0.05)
+        else:
+            return
+
+
 @pytest.fixture
 def relay(tmp_path: Path) -> Iterator[IceServer]:
     program = shutil.which("turnserver")
@@ -42,7 +54,7 @@ def relay(tmp_path: Path) -> Iterator[IceServer]:
     ]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path) as process:
         try:
-            time.sleep(1)  # It says nothing when it is ready.
+            wait_for(address, port)
             yield IceServer(f"turn:{address}:{port}", "u", "p")
         finally:
             process.kill()
