@@ -5,12 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import client, http, report, stdio
+from bench import client, http, hub, report, stdio, tabletop
 from bench.figures import Pace, Suite
 from bench.process import BenchError, pin_generator
 
-# What can be measured, by name. `hub` belongs here, in a module of its own that offers a `Suite`.
-SUITES: dict[str, Suite] = {"stdio": stdio.SUITE, "http": http.SUITE, "client": client.SUITE}
+# What can be measured, by name.
+SUITES: dict[str, Suite] = {
+    "stdio": stdio.SUITE,
+    "http": http.SUITE,
+    "client": client.SUITE,
+    "hub": hub.SUITE,
+    "tabletop": tabletop.SUITE,
+}
 
 FULL = Pace(rounds=7, phase_s=2.0)
 QUICK = Pace(rounds=3, phase_s=0.4)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import socket
 import sys
-import time
 from collections.abc import Iterator
 
-from bench.connections import free_port
+from bench.connections import HOST
 from bench.figures import Bound, Goal, Measure, Pace, Round, Suite, Values
-from bench.process import BenchError, ServerProcess
+from bench.process import ServerProcess
+from bench.upstreams import bare_http, bare_stdio
 
 _PEER_PYTHON = ".cache/bench/peers/bin/python"
 _PYTHONS = {"hubbub": ".venv/bin/python", "mcp": _PEER_PYTHON, "fastmcp": _PEER_PYTHON}
 _MODULES = {"hubbub": "hubbub.client", "mcp": "mcp", "fastmcp": "fastmcp"}
 _ERAS = ("legacy", "modern")
-_START_S = 20.0
 _SHARE = Goal(Bound.SHARE, 1 / 3)
 
 
@@ -37,10 +34,9 @@ def _visit(target: str, phase_s: float) -> Values:
     """Import the client, then let it call in each era, on stdio and over HTTP."""
     values = {"import_cpu_ms": _import_cpu_ms(target)}
     for era in _ERAS:
-        bare = [sys.executable, "-m", "bench.floors.bare_stdio", era]
-        values |= _call(target, f"stdio_{era}", [str(phase_s), era, *bare])
-        with _bare_http(era) as url:
-            values |= _call(target, f"http_{era}", [str(phase_s), era, url])
+        values |= _call(target, f"stdio_{era}", [str(phase_s), era, *bare_stdio(era)])
+        with bare_http(era) as port:
+            values |= _call(target, f"http_{era}", [str(phase_s), era, f"http://{HOST}:{port}/mcp"])
     return values
 
 
@@ -63,29 +59,6 @@ def _output(command: list[str]) -> bytes:
         if not said:
             raise process.complaint("it has failed")
         return said
-
-
-@contextlib.contextmanager
-def _bare_http(era: str) -> Iterator[str]:
-    port = free_port()
-    with ServerProcess([sys.executable, "-m", "bench.floors.bare_http", str(port), era]) as server:
-        try:
-            _wait_for(port)
-            yield f"http://127.0.0.1:{port}/mcp"
-        finally:
-            server.terminate()
-
-
-def _wait_for(port: int) -> None:
-    end = time.monotonic() + _START_S
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            if time.monotonic() > end:
-                raise BenchError("the bare server does not listen") from None
-            time.sleep(0.02)
 
 
 def _measures() -> Iterator[Measure]:

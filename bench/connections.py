@@ -123,7 +123,7 @@ async def connect(server: ServerProcess, port: int) -> Connection:
             _, connection = await loop.create_connection(lambda: Connection(server), HOST, port)
             return connection
         except ConnectionRefusedError:
-            if time.monotonic() > end:
+            if time.monotonic() > end or server.has_ended():
                 raise server.complaint(f"it does not listen on port {port}") from None
             await asyncio.sleep(_RETRY_S)
 

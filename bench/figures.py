@@ -41,7 +41,7 @@ class Goal:
     limit: float
 
     def is_met_by(self, value: float, ratio: float) -> bool:
-        """Whether Hubbub's own value, or its ratio to the peer's, is good enough."""
+        """Whether Hubbub's own value, or its ratio to the peer's if there is one, is good enough."""
         match self.bound:
             case Bound.SHARE:
                 return ratio <= self.limit
@@ -59,6 +59,8 @@ class Measure:
     title: str
     unit: str
     goal: Goal | None = None
+    peer: str | None = None
+    """The target that the ratio is formed with, where it is not the suite's."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Suite:
     name: str
     ours: str
     peer: str
-    """The target that ratios are formed with."""
+    """The target that ratios are formed with, unless a measure names another."""
     targets: dict[str, str]
     """Every target with a word on what it is, in the order of the columns."""
     measures: list[Measure]
@@ -81,6 +83,7 @@ def median(rounds: list[Round], target: str, key: str) -> float | None:
     return statistics.median(values) if values else None
 
 
-def ratios(rounds: list[Round], suite: Suite, key: str) -> list[float]:
-    """Ours to the peer's, in each round, from the least to the greatest."""
-    return sorted(taken[suite.ours][key] / taken[suite.peer][key] for taken in rounds)
+def ratios(rounds: list[Round], suite: Suite, measure: Measure) -> list[float]:
+    """Ours to the peer's, in each round, from the least to the greatest; none if the peer has no such value."""
+    ours, peer, key = suite.ours, measure.peer or suite.peer, measure.key
+    return sorted(taken[ours][key] / taken[peer][key] for taken in rounds if key in taken[peer])

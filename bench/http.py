@@ -6,19 +6,13 @@ metrics, and a limit that is counted and never reached.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-import re
-import statistics
 import sys
-from collections.abc import Awaitable, Callable
-
-import uvloop
 
 from bench import messages
-from bench.connections import Connection, Flow, check, connect, flow, for_seconds, free_port
+from bench.connections import Connection, flow, free_port
 from bench.figures import Bound, Goal, Measure, Pace, Round, Suite, Values
-from bench.messages import CallForm
+from bench.lives import Life, live, many, one, open_sessions, phase, without_sessions
 from bench.process import ServerProcess
 
 _PEER_PYTHON = ".cache/bench/peers/bin/python"
@@ -32,15 +26,9 @@ COMMANDS = {
 _STREAMED = {"hubbub": ["--response", "sse"], "mcp": ["--sse"], "uvicorn": ["--sse"], "httptools": ["--sse"]}
 _WITH_SESSIONS = ("hubbub", "mcp")
 
-_CLIENTS = 16
-_WARM_UP = 0.2  # of a phase
-_PATIENCE_S = 600  # for a life: ten thousand calls take long where many others run
 _CALLS = 10_000
 _FIRST_SESSIONS = 200  # what is made once for all sessions does not count
 _SESSIONS = 3_000
-_SESSION_ID = re.compile(rb"mcp-session-id: ([^\r]+)", re.IGNORECASE)
-
-Life = Callable[[ServerProcess, list[Connection]], Awaitable[Values]]
 
 
 def _measure(pace: Pace) -> list[Round]:
@@ -58,80 +46,30 @@ def _visit(target: str, phase_s: float) -> Values:
     """One life of a server that answers in JSON, one of its twin that answers with events."""
 
     async def in_json(server: ServerProcess, clients: list[Connection]) -> Values:
-        legacy = await _open_sessions(clients)
-        modern = [(client, messages.modern_call()) for client in clients]
+        legacy, modern = await open_sessions(clients), without_sessions(clients)
         # Many before one: idle connections are closed after a while.
         return {
-            **_many("legacy", await _phase(server, legacy, phase_s)),
-            **_many("modern", await _phase(server, modern, phase_s)),
-            **_one("legacy_one", await _phase(server, legacy[:1], phase_s)),
-            **_one("modern_one", await _phase(server, modern[:1], phase_s)),
+            **many("legacy", await phase(server, legacy, phase_s)),
+            **many("modern", await phase(server, modern, phase_s)),
+            **one("legacy_one", await phase(server, legacy[:1], phase_s)),
+            **one("modern_one", await phase(server, modern[:1], phase_s)),
         }
 
     async def in_events(server: ServerProcess, clients: list[Connection]) -> Values:
-        return _many("events", await _phase(server, await _open_sessions(clients), phase_s))
+        return many("events", await phase(server, await open_sessions(clients), phase_s))
 
     return _live(target, in_json) | _live(target, in_events, _STREAMED[target])
 
 
 def _live(target: str, life: Life, options: list[str] | None = None) -> Values:
-    """Start a server, connect all clients, let them do something, and stop it."""
     port = free_port()
-
-    async def main(server: ServerProcess) -> Values:
-        clients = [await connect(server, port) for _ in range(_CLIENTS)]
-        async with asyncio.timeout(_PATIENCE_S):
-            values = await life(server, clients)
-        for client in clients:
-            client.close()
-        return values
-
-    command = [*COMMANDS[target], str(port), *(options or [])]
-    with ServerProcess(command) as server, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        try:
-            return runner.run(main(server))
-        except TimeoutError:
-            raise server.complaint(f"not done in {_PATIENCE_S} seconds") from None
-        finally:
-            server.terminate()
-
-
-async def _open_sessions(clients: list[Connection]) -> list[tuple[Connection, CallForm]]:
-    """A session for each client, with the calls it is going to make."""
-    found = []
-    for client in clients:
-        session = _SESSION_ID.search(await client.ask(messages.initialize()))
-        name = "" if session is None else session[1].decode()  # a floor has none
-        await client.ask(messages.initialized(name))
-        found.append((client, messages.legacy_call(name)))
-    return found
-
-
-async def _phase(server: ServerProcess, calling: list[tuple[Connection, CallForm]], seconds: float) -> Flow:
-    await check(calling)
-    await flow(server, calling, for_seconds(seconds * _WARM_UP))
-    return await flow(server, calling, for_seconds(seconds))
-
-
-def _one(name: str, taken: Flow) -> Values:
-    return {
-        f"{name}_p50_us": statistics.median(taken.times) * 1e6,
-        f"{name}_cpu_us": taken.server_cpu_s / len(taken.times) * 1e6,
-    }
-
-
-def _many(name: str, taken: Flow) -> Values:
-    return {
-        f"{name}_cpu_us": taken.server_cpu_s / len(taken.times) * 1e6,
-        f"{name}_per_s": len(taken.times) / taken.wall_s,
-        f"{name}_generator_percent": taken.generator_cpu_s / taken.wall_s * 100,
-    }
+    return live([*COMMANDS[target], str(port), *(options or [])], port, life)
 
 
 async def _call_often(server: ServerProcess, clients: list[Connection]) -> Values:
     """Memory after many calls."""
     count = itertools.count(1)
-    await flow(server, await _open_sessions(clients), lambda: next(count) < _CALLS)
+    await flow(server, await open_sessions(clients), lambda: next(count) < _CALLS)
     return {"resident_mb": server.resident_mb()}
 
 

@@ -12,6 +12,7 @@ import select
 import signal
 import time
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -70,6 +71,39 @@ class Lines:
             if len(answer) != length:
                 raise self._server.complaint(f"a wrong answer: {answer[:200]!r}")
         return times
+
+    def call(self, tool: str, arguments: Mapping[str, object]) -> Any:
+        """Call any tool once and read what it gives."""
+        before, after = _around_id_of(tool, arguments)
+        answer = json.loads(self._exchange(b"%b%d%b" % (before, self._next_id(), after)))
+        if "result" not in answer or answer["result"].get("isError"):
+            raise self._server.complaint(f"a wrong answer: {str(answer)[:200]}")
+        return answer["result"]
+
+    def calls(self, tool: str, arguments: Mapping[str, object], seconds: float) -> list[float]:
+        """Call any tool again after each answer; the time that each call took."""
+        self.call(tool, arguments)
+        before, after = _around_id_of(tool, arguments)
+        times = []
+        end = time.perf_counter() + seconds
+        now = 0.0
+        while now < end:
+            line = b"%b%d%b" % (before, self._next_id(), after)
+            start = time.perf_counter()
+            answer = self._exchange(line)
+            now = time.perf_counter()
+            times.append(now - start)
+            if b'"isError":true' in answer or b'"result":' not in answer:
+                raise self._server.complaint(f"a wrong answer: {answer[:200]!r}")
+        return times
+
+    def read(self, uri: str) -> bytes:
+        """The whole answer to the reading of a resource."""
+        message = {"id": self._next_id(), "method": "resources/read", "params": {"uri": uri}}
+        answer = self._exchange(_line(message))
+        if not json.loads(answer)["result"]["contents"]:
+            raise self._server.complaint(f"a wrong answer: {answer[:200]!r}")
+        return answer
 
     def in_flight(self, text: str, window: int, seconds: float) -> Flow:
         """Keep so many calls in flight that the server is never without one."""
@@ -158,8 +192,12 @@ def _line(message: dict[str, Any]) -> bytes:
 
 
 def _around_id(text: str) -> tuple[bytes, bytes]:
-    """A call of `echo`, cut where its id goes."""
-    params = json.dumps({"name": "echo", "arguments": {"text": text}}, separators=(",", ":"))
+    return _around_id_of("echo", {"text": text})
+
+
+def _around_id_of(tool: str, arguments: Mapping[str, object]) -> tuple[bytes, bytes]:
+    """A call of a tool, cut where its id goes."""
+    params = json.dumps({"name": tool, "arguments": arguments}, separators=(",", ":"))
     return b'{"jsonrpc":"2.0","id":', b',"method":"tools/call","params":%b}\n' % params.encode()
 
 

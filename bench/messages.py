@@ -13,6 +13,7 @@ TEXT = b"a text of 20 letters"
 FIRST_ID = 1_000_000
 LEGACY = "2025-11-25"
 MODERN = "2026-07-28"
+PATH = "/mcp"
 _CLIENT = {"name": "bench", "version": "1"}
 _META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
@@ -33,15 +34,28 @@ class CallForm:
         return b"%b%d%b" % (self.before, identifier, self.after)
 
 
-def initialize() -> bytes:
+def initialize(path: str = PATH) -> bytes:
     """Opens a session."""
     params = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": _CLIENT}
-    return _post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+    return _post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}, path=path)
 
 
-def initialized(session: str) -> bytes:
+def initialized(session: str, path: str = PATH) -> bytes:
     """Ends the handshake."""
-    return _post({"jsonrpc": "2.0", "method": "notifications/initialized"}, _legacy_headers(session))
+    return _post({"jsonrpc": "2.0", "method": "notifications/initialized"}, _legacy_headers(session), path)
+
+
+def list_tools(session: str, cursor: str | None = None, path: str = PATH) -> bytes:
+    """Asks for one page of the tools."""
+    params = {} if cursor is None else {"cursor": cursor}
+    message = {"jsonrpc": "2.0", "id": 0, "method": "tools/list", "params": params}
+    return _post(message, _legacy_headers(session), path)
+
+
+def call(session: str, tool: str, path: str = PATH) -> bytes:
+    """Calls any tool."""
+    message = {"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": {"name": tool, "arguments": {"id": "1"}}}
+    return _post(message, _legacy_headers(session), path)
 
 
 def legacy_call(session: str) -> CallForm:
@@ -66,7 +80,7 @@ def _call(more: dict[str, Any], headers: dict[str, str]) -> CallForm:
     return CallForm(before, after)
 
 
-def _post(message: dict[str, Any], headers: dict[str, str] | None = None) -> bytes:
+def _post(message: dict[str, Any], headers: dict[str, str] | None = None, path: str = PATH) -> bytes:
     body = json.dumps(message, separators=(",", ":")).encode()
     fields = {
         "host": "127.0.0.1:3000",
@@ -79,4 +93,4 @@ def _post(message: dict[str, Any], headers: dict[str, str] | None = None) -> byt
         "content-type": "application/json",
     }
     head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-    return f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + body
+    return f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + body

@@ -17,7 +17,7 @@ from typing import IO
 ROOT = Path(__file__).parents[1]
 _CLEAN_ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 _CORES = sorted(os.sched_getaffinity(0))
-_GENERATOR_CORE, _SERVER_CORE = _CORES[0], _CORES[-1]
+GENERATOR_CORE, _SERVER_CORE = _CORES[0], _CORES[-1]
 _EXIT_S = 5.0
 
 
@@ -27,17 +27,17 @@ class BenchError(Exception):
 
 def pin_generator() -> None:
     """Keep this process to its core."""
-    os.sched_setaffinity(0, {_GENERATOR_CORE})
+    os.sched_setaffinity(0, {GENERATOR_CORE})
 
 
 class ServerProcess:
     """A running server with pipes to its stdin and stdout, both raw descriptors."""
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: list[str], *, beside_generator: bool = False) -> None:
         self._command = command
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         # A child starts on its parent's core; a function between fork and exec would cost the child CPU time.
-        os.sched_setaffinity(0, {_SERVER_CORE})
+        os.sched_setaffinity(0, {GENERATOR_CORE if beside_generator else _SERVER_CORE})
         try:
             self._process = subprocess.Popen(
                 command,
@@ -76,6 +76,10 @@ class ServerProcess:
         """Ask it to stop: a server that has no client on its stdin needs to be told."""
         self._process.terminate()
 
+    def has_ended(self) -> bool:
+        """Whether it runs no more."""
+        return self._process.poll() is not None
+
     def cpu_s(self) -> float:
         """CPU time since its start, user and system."""
         # Linux derives the id of a process's CPU clock from its pid: see clock_getcpuclockid(3).
@@ -83,8 +87,19 @@ class ServerProcess:
 
     def resident_mb(self) -> float:
         """Memory that it holds now."""
+        return self._memory_mb("VmRSS:")
+
+    def peak_mb(self) -> float:
+        """The most memory that it held since `forget_peak`, or since its start."""
+        return self._memory_mb("VmHWM:")
+
+    def forget_peak(self) -> None:
+        """Measure peaks from now on."""
+        Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")
+
+    def _memory_mb(self, name: str) -> float:
         for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
+            if line.startswith(name):
                 return int(line.split()[1]) / 1024
         raise self.complaint("it has ended")
 

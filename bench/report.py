@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import statistics
@@ -47,7 +48,11 @@ def keep(suite: Suite, rounds: list[Round]) -> Path:
         "cores": os.cpu_count(),
         "load": os.getloadavg(),
         "targets": suite.targets,
-        "ratios": {measure.key: statistics.median(ratios(rounds, suite, measure.key)) for measure in suite.measures},
+        "ratios": {
+            measure.key: statistics.median(found)
+            for measure in suite.measures
+            if (found := ratios(rounds, suite, measure))
+        },
         "rounds": rounds,
     }
     path.write_text(json.dumps(record, indent=2) + "\n")
@@ -56,12 +61,13 @@ def keep(suite: Suite, rounds: list[Round]) -> Path:
 
 def _row(suite: Suite, measure: Measure, rounds: list[Round]) -> list[str]:
     values = [_number(median(rounds, target, measure.key)) for target in suite.targets]
-    spread = ratios(rounds, suite, measure.key)
+    spread = ratios(rounds, suite, measure)
+    ratio = _ratio(statistics.median(spread)) if spread else ""
     return [
         f"{measure.title}, {measure.unit}".removesuffix(", "),
         *values,
-        _ratio(statistics.median(spread)),
-        f"{_ratio(spread[0])}..{_ratio(spread[-1])}",
+        f"{ratio} {measure.peer}" if ratio and measure.peer else ratio,
+        f"{_ratio(spread[0])}..{_ratio(spread[-1])}" if spread else "",
         _goal(measure.goal, measure.unit),
         _verdict(suite, measure, rounds),
     ]
@@ -72,7 +78,7 @@ def _verdict(suite: Suite, measure: Measure, rounds: list[Round]) -> str:
         return ""
     value = median(rounds, suite.ours, measure.key)
     assert value is not None
-    ratio = statistics.median(ratios(rounds, suite, measure.key))
+    ratio = statistics.median(ratios(rounds, suite, measure) or [math.nan])
     return "ok" if measure.goal.is_met_by(value, ratio) else "MISSED"
 
 

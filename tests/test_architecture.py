@@ -15,13 +15,18 @@ LINES_OF_ONE_FILE = 500
 
 # Each is wrapped by one module, so that it can be replaced there, and is loaded only by who needs it.
 LIBRARIES_WITH_ONE_OWNER = (
+    "aiohappyeyeballs",
     "aiohttp",
     "aiortc",
+    "alembic",
     "cryptography",
     "grpc",
+    "grpc_health",
+    "httptools",
     "joserfc",
     "jsonschema_rs",
     "limits",
+    "matplotlib",
     "opentelemetry",
     "platformdirs",
     "prometheus_client",

@@ -1,6 +1,7 @@
 """What users rely on: the public names, the commands, the flags, the settings. Changing these lists is a decision."""
 
 import ast
+import inspect
 import subprocess
 import sys
 import tomllib
@@ -252,6 +253,18 @@ def test_type_checkers_see_the_names_where_they_are_loaded_from() -> None:
         if isinstance(node, ast.ImportFrom)
     }
     assert seen == hubbub._HOMES
+
+
+def test_packs_can_keep_state_for_each_caller() -> None:
+    """What a pack builds on besides the decorators: whose state, when it ends, who is told, what goes in `_meta`."""
+    assert isinstance(hubbub.Context.scope, property)
+    assert "result_meta" in inspect.getsource(hubbub.Context.__init__)
+    assert list(inspect.signature(hubbub.Server.on_scope_end).parameters) == ["self", "listener"]
+    assert list(inspect.signature(hubbub.Server.resource_updated).parameters) == ["self", "uri", "scope"]
+    server = hubbub.Server("x")
+    assert server.sealer.open("purpose", server.sealer.seal("purpose", {"a": 1}, lifetime_s=60)) == {"a": 1}
+    options = inspect.signature(hubbub.Tool).parameters
+    assert {"plain_code", "invalid_code", "fails_as_result"} <= set(options)
 
 
 def test_importing_the_package_loads_nothing_else() -> None:

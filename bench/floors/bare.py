@@ -1,6 +1,6 @@
-"""What both bare servers answer to a client under test: a handshake of its era, one tool, and calls of it.
+"""What both bare servers answer to a client or gateway under test: a handshake of its era, one tool, and calls of it.
 
-Nothing is checked and nothing is remembered, so that what is measured is the client.
+Nothing is checked and nothing is remembered, so that what is measured is the one that calls.
 """
 
 from __future__ import annotations

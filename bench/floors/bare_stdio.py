@@ -1,14 +1,20 @@
-"""A bare server on stdio, for clients under test: `python -m bench.floors.bare_stdio legacy|modern`."""
+"""A bare server on stdio, for clients and gateways under test: `python -m bench.floors.bare_stdio legacy|modern`.
+
+A core may be named with `--core N`: the child of a gateway would stay on the gateway's.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 
 from bench.floors.bare import answer
 
 
 def main() -> None:
     """Answer until the input ends: all that has come whole, in one write."""
+    if "--core" in sys.argv:
+        os.sched_setaffinity(0, {int(sys.argv[sys.argv.index("--core") + 1])})
     rest = b""
     while data := os.read(0, 1 << 20):
         *lines, rest = (rest + data).split(b"\n")

@@ -98,6 +98,8 @@ IDLE_CONNECTION_S: Final = 60
 """How long a connection may stay open between two requests."""
 BACKLOG: Final = 2048
 """Connections that wait to be accepted."""
+WATCHED_AFTER_S: Final = 0.02
+"""A call that runs for so long, or twice as long, is worth noticing that its caller has left."""
 KEEP_ALIVE_S: Final = 15.0
 """How often a quiet stream says that it is still there."""
 SLOW_READER_S: Final = 30.0
@@ -167,6 +169,14 @@ PROBE_S: Final = 10.0
 """How long a stream of the oldest transport may take to tell where to post."""
 CONNECT_S: Final = 10.0
 """One connection to a server."""
+NEXT_ADDRESS_S: Final = 0.25
+"""After so long the next address of a server is tried as well (RFC 8305)."""
+KEPT_CONNECTION_S: Final = 15.0
+"""A connection to a server that nobody uses."""
+BODY_WAITING_BYTES: Final = 256 * 1024
+"""Of an answer that nobody reads; beyond it the server has to wait."""
+BODY_PIECE_BYTES: Final = 64 * 1024
+"""Of a compressed body, decompressed at once."""
 RESPONSE_BYTES: Final = 8 * 1024 * 1024
 """One answer's body, or the data of one of its events."""
 LINE_BYTES: Final = 16 * 1024 * 1024
@@ -213,8 +223,12 @@ UPSTREAM_WAITING: Final = 256
 """Calls that wait for one of those to end."""
 UPSTREAM_SESSIONS: Final = 8
 """Sessions with one upstream besides its first: one for each client that can be asked something at the same time."""
+UNANSWERED_S: Final = 30.0
+"""How long a question to a client may be open before its session goes to another who waits, if there is no other."""
 UPSTREAM_IDLE_S: Final = 300.0
 """How long such a session is kept after its last call."""
+UNTOLD_BYTES: Final = 4 * 1024 * 1024
+"""What an upstream may say about one call while its caller does not read."""
 UPSTREAM_DRAIN_S: Final = 30.0
 """How long calls may go on after their upstream was taken out of the hub."""
 BREAKER_FAILURES: Final = 5
@@ -225,6 +239,8 @@ GUARDIAN_S: Final = 2
 # -- the hub ---------------------------------------------------------------------
 HUB_LIST_S: Final = 10.0
 """How long a list waits for servers that have not said yet what they have."""
+HUB_GREETING_S: Final = 2.0
+"""How long a client that has just come waits for what servers say about their use."""
 HUB_NAME_CHARACTERS: Final = 51
 """A name as the hub lists it: what models take, less the `mcp__hubbub__` that clients put in front."""
 LEAST_NAME_CHARACTERS: Final = 16
@@ -310,6 +326,63 @@ MODEL_S: Final = 120.0
 MODEL_RESPONSE_BYTES: Final = 8 * 1024 * 1024
 """One answer of a model."""
 
+# -- databases -------------------------------------------------------------------
+SQL_READERS: Final = 4
+"""Connections to an SQLite file that read at the same time; one more writes."""
+SQL_CONNECTIONS: Final = 8
+"""Connections to a PostgreSQL server."""
+SQL_WAIT_S: Final = 10.0
+"""How long to wait for a database that others have locked, or for a connection to it."""
+SQL_STATEMENT_S: Final = 30.0
+"""One statement on a PostgreSQL server."""
+
+# -- the tabletop pack -----------------------------------------------------------
+INT32: Final = 2**31 - 1
+"""The largest number of 32 bits with a sign."""
+DIE_SIDES: Final = 1000
+"""Sides of one die."""
+DICE: Final = 1000
+"""Dice of one roll."""
+DICE_SPECS: Final = 50
+"""Kinds of dice in one roll."""
+DICE_SEED: Final = 2**53 - 1
+"""The largest seed: every JSON parser can read it exactly."""
+TABLE_ID_CHARACTERS: Final = 128
+"""An id of a campaign or of something in one, as a caller gives it."""
+TABLE_NAME_CHARACTERS: Final = 200
+"""A name of a campaign, participant, actor or session."""
+TABLE_TEXT_CHARACTERS: Final = 20_000
+"""Notes about an actor, or the theme of a campaign."""
+TABLE_EVENT_BYTES: Final = 64 * 1024
+"""The data of one event that a caller writes, as JSON."""
+TABLE_IMPORTED_EVENT_BYTES: Final = 128 * 1024
+"""That of one that a document brings along: the longest text fits, when all of it must be escaped."""
+TABLE_EVENT_TYPE_CHARACTERS: Final = 64
+"""The name of a kind of event."""
+TABLE_PAGE: Final = 50
+"""Records on one page of a keeper of campaigns, unless its caller says otherwise."""
+TABLE_LARGEST_PAGE: Final = 500
+"""Records on its largest page."""
+TABLE_MESSAGE_BYTES: Final = 64 * 1024 * 1024
+"""One message of a keeper in another process: the largest page of the largest records fits."""
+TABLE_CALL_S: Final = 5.0
+"""One request to a keeper of campaigns in another process."""
+TABLE_WHOLE_CALL_S: Final = 120.0
+"""One that goes through all of a campaign: to check its events, to give it out or to take it in."""
+TABLE_HEALTH_S: Final = 5.0
+"""How often a campaign server looks whether its database works."""
+TABLE_GRACE_S: Final = 5.0
+"""How long running calls may go on when it stops."""
+TABLE_READY_S: Final = 3.0
+"""How long a call waits for one that cannot be reached before it gives up."""
+TABLE_CONTEXTS: Final = 10_000
+"""Callers whose context is remembered; of more, those that used theirs least recently lose it."""
+TABLE_CONTEXT_S: Final = 24 * 3600.0
+"""How long an unused context is remembered, and how long a context id is good."""
+NOTATION_CHARACTERS: Final = 500
+"""One text that says which dice to throw."""
+NOTATION_NUMBER: Final = 1_000_000
+"""The largest number that it adds to them."""
 # -- the peers pack --------------------------------------------------------------
 PEER_FRAME_BYTES: Final = 262_144
 """One message on a data channel: what the original takes, and what we say we take."""

@@ -38,6 +38,8 @@
     ├── ModelError              a model's endpoint did not give an answer; `code` says why
     ├── ToolUseError            a run with tools cannot come to a good end
     ├── ContinuationRefused     a paused run cannot be taken up again like this
+    ├── StoreFailed             a database cannot be opened, read or written
+    ├── StoreConflict           a rule of a database forbids a change
     ├── SettingsError           a flag, a variable or a file is wrong
     ├── PackUnavailable         a pack cannot run here; its libraries are missing
     ├── TargetFailed            the program that should be served broke while it was loaded
@@ -166,9 +168,11 @@ class PromptNotFound(NotFound):
 class ResourceNotFound(NotFound):
     """No resource has that URI, or its provider has nothing there."""
 
-    def __init__(self, uri: str) -> None:
-        super().__init__("Resource not found")
+    def __init__(self, uri: str, message: str = "Resource not found", *, code: str | None = None) -> None:
+        super().__init__(message)
         self.uri = uri
+        self.code = code
+        """A word for programs, where a pack has such words."""
 
 
 class ResourceExpired(ResourceNotFound):
@@ -352,6 +356,17 @@ class ToolUseError(HubbubError):
 
 class ContinuationRefused(HubbubError):
     """A paused run cannot be taken up again: it is not ours, too old, already resumed, or changed."""
+
+
+class StoreFailed(HubbubError):
+    """A database does not work; nothing was changed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"The database cannot be used: {message}")
+
+
+class StoreConflict(HubbubError):
+    """A rule of the tables forbids a change; nothing was changed."""
 
 
 class SettingsError(HubbubError):

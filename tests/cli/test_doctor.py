@@ -35,7 +35,7 @@ def test_python_libraries_and_settings_are_looked_at(hubbub: Run) -> None:
 
 def test_somebody_elses_packs_are_found_with_what_they_lack(hubbub: Run, third_party: str) -> None:
     _, _, packs = found(hubbub("doctor", "--json", PYTHONPATH=third_party))
-    assert list(packs) == ["demo", "peers", "moon", "tides", "wreck"]
+    assert list(packs) == ["demo", "peers", "tabletop", "moon", "tides", "wreck"]
     tides, moon, wreck = packs["tides"], packs["moon"], packs["wreck"]
     assert (tides["ok"], tides["distribution"], tides["version"]) == (True, "tides", "2.1.0")
     assert (tides["commands"], tides["profiles"]) == (["tide-table"], ["calm", "full"])
@@ -67,3 +67,41 @@ def test_people_get_a_list_with_advice(hubbub: Run, third_party: str) -> None:
     assert lines[0] == f"hubbub {__version__}"
     at = next(number for number, line in enumerate(lines) if line.split()[:2] == ["--", "moon"])
     assert "-> pip install 'hubbub[moon]'" in "".join(lines[at : at + 3])
+
+
+def test_servers_of_the_settings_file_are_looked_at_but_not_started(hubbub: Run, tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text("raise SystemExit('started')")
+    (tmp_path / "hubbub.toml").write_text(
+        """
+[servers.shell]
+command = "sh"
+[servers.none]
+command = "no-such-program"
+[servers.far]
+url = "https://example.com/mcp"
+headers = { Authorization = "Bearer ${HUBBUBLESS_TOKEN}" }
+[servers.program]
+target = "there.py"
+[servers.gone]
+target = "gone.py"
+[servers.pack]
+pack = "dmeo"
+[servers.off]
+command = "no-such-program"
+enabled = false
+"""
+    )
+    told = json.loads(hubbub("doctor", "--json").stdout)
+    assert {check["name"]: check["ok"] for check in told["servers"]} == {
+        "shell": True,
+        "none": False,
+        "far": False,
+        "program": True,
+        "gone": False,
+        "pack": False,
+        "off": True,
+    }
+    shown = hubbub("doctor").stdout
+    assert "there is no program 'no-such-program' on the PATH" in shown
+    assert "needs the variable HUBBUBLESS_TOKEN" in shown
+    assert "did you mean 'demo'?" in shown

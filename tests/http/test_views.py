@@ -4,15 +4,18 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.http.eras import BOTH, handshake, modern
 from tests.http.in_process import running
 from tests.http.wire import Answer, Site, request
 from tests.hub.assembled import hub_of, library, toolbox
 
+from hubbub.client.config import ServerConfig
+from hubbub.hub.config import UpstreamConfig
 from hubbub.hub.front import Front
 from hubbub.security.keys import append_record, generate_key
-from hubbub.settings.hub import ViewSettings
+from hubbub.settings.hub import HubSettings, ViewSettings
 
 VIEWS = {"reader": ViewSettings(read_only=True), "boxes": ViewSettings(servers=("box",))}
 
@@ -117,3 +120,47 @@ async def test_a_change_is_told_at_the_addresses_that_show_it() -> None:
                 async with asyncio.timeout(10):
                     event = await stream.message()
                 assert event["method"] == "notifications/tools/list_changed"
+
+
+async def test_a_hub_among_its_own_servers_does_not_show_itself() -> None:
+    async with running(hub_of(toolbox("box", "open")).main) as other:
+        me = UpstreamConfig(
+            id="me", remote=ServerConfig(id="me", transport="http", url=f"http://localhost:{other.site.port}/mcp")
+        )
+        hub = other.server.hub  # type: ignore[attr-defined]
+        await hub.apply(
+            msgspec.structs.replace(hub.config, upstreams=(*hub.config.upstreams, me), hub=HubSettings(list_s=1))
+        )
+        answer = await other.site.post(request("tools/list"))
+        assert names(answer) == ["open"]
+        async with asyncio.timeout(10):
+            while not hub.problems:
+                await asyncio.sleep(0.05)
+                assert names(await other.site.post(request("tools/list"))) == ["open"]
+        assert hub.problems == ["me: is this hub itself, and not shown"]
+
+
+async def test_two_hubs_that_have_each_other_show_everything_once() -> None:
+    def behind(name: str, port: int) -> UpstreamConfig:
+        url = f"http://localhost:{port}/mcp"
+        return UpstreamConfig(id=name, remote=ServerConfig(id=name, transport="http", url=url))
+
+    def tools(answer: Any) -> list[str]:
+        return sorted(name for name in names(answer) if "hub" not in name)
+
+    async with (
+        running(hub_of(toolbox("box", "open")).main, limits=("off",)) as one,
+        running(hub_of(toolbox("jar", "close")).main, limits=("off",)) as two,
+    ):
+        for site, other in ((one, behind("two", two.site.port)), (two, behind("one", one.site.port))):
+            hub = site.server.hub  # type: ignore[attr-defined]
+            upstreams = (*hub.config.upstreams, other)
+            await hub.apply(msgspec.structs.replace(hub.config, upstreams=upstreams, hub=HubSettings(list_s=1)))
+        async with asyncio.timeout(20):
+            for site in (one, two):
+                while tools(await site.site.post(request("tools/list"))) != ["close", "open"]:
+                    await asyncio.sleep(0.1)
+        for _ in range(3):
+            for site in (one, two):
+                assert tools(await site.site.post(request("tools/list"))) == ["close", "open"]
+                assert len(site.server.hub.catalog.tools.listed) <= 3  # type: ignore[attr-defined]

@@ -41,6 +41,15 @@ def run(name, arguments):
         case "log":
             say({"method": "notifications/message", "params": {"level": "error", "data": arguments["say"]}})
             return "logged"
+        case "chatter":
+            note = {"method": "notifications/message", "params": {"level": "error", "data": 0}}
+            lines = []
+            for number in range(arguments["times"]):
+                note["params"]["data"] = number
+                lines.append(json.dumps({"jsonrpc": "2.0", **note}) + "\n")
+            with lock:
+                sys.stdout.write("".join(lines))
+            return "said it"
         case "big":
             return "x" * arguments["size"]
         case "pid":

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 from tests.client.ends import nothing_left, until
 from tests.client.scripted import Asked, legacy, scripted
-from tests.hub.callers import ELICITATION, LEGACY, MODERN, caller, message, result, text, tool
+from tests.hub.callers import ELICITATION, LEGACY, MODERN, Back, caller, message, result, text, tool
 from tests.hub.ends import interop_upstream, odd_upstream, opened
 from tests.hub.test_sessions import asker
 
+from hubbub import bounds
 from hubbub.client import ServerConfig
 from hubbub.errors import Overloaded, UpstreamUnavailable
+from hubbub.protocol.model import Note
 from hubbub.protocol.revisions import PLAIN
 from hubbub.transports import guardian
 
@@ -276,3 +278,29 @@ async def test_a_server_that_was_killed_is_there_again_with_its_subscriptions() 
         changes.clear()
         await tool(upstream, "touch_resource")
         await until(lambda: any(change.uri == "memo://watched" for change in changes))
+
+
+async def test_ten_thousand_messages_before_an_answer_reach_the_caller_in_order_and_hold_nothing_up() -> None:
+    async with nothing_left(), opened(asker(), timeout_s=20) as upstream:
+        back = Back()
+        started = time.monotonic()
+        await tool(upstream, "chatter", {"times": 10_000}, caller(LEGACY, scope="a", level="debug"), back)
+        assert [params["data"] for params in back.told("notifications/message")] == list(range(10_000))
+        assert time.monotonic() - started < 15
+
+
+async def test_what_a_caller_does_not_read_is_dropped_and_the_newest_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "UNTOLD_BYTES", 100_000)
+
+    class Slow(Back):
+        async def notify(self, note: Note) -> None:
+            await asyncio.sleep(0.001)
+            await super().notify(note)
+
+    async with nothing_left(), opened(asker(), timeout_s=20) as upstream:
+        back = Slow()
+        await tool(upstream, "chatter", {"times": 5_000}, caller(LEGACY, scope="a", level="debug"), back)
+        heard = [params["data"] for params in back.told("notifications/message")]
+        assert 100 < len(heard) < 5_000
+        assert heard == sorted(heard)
+        assert heard[-1] == 4_999

@@ -12,7 +12,7 @@ from tests.hub.callers import EVERYTHING, LEGACY, MODERN, Back, caller, result, 
 
 from hubbub import Context, Server
 from hubbub.client.watching import Change
-from hubbub.errors import ToolNotFound, UpstreamUnavailable
+from hubbub.errors import Overloaded, ToolNotFound, UpstreamUnavailable
 from hubbub.hub.local import LocalUpstream
 from hubbub.hub.upstream import Upstream, UpstreamOptions
 from hubbub.protocol.revisions import PLAIN
@@ -164,3 +164,82 @@ async def test_closing_lets_calls_finish_and_takes_no_more() -> None:
             await tool(upstream, "echo", {"text": "a"})
         assert text(await nap) == "slept"
         await closing
+
+
+def hanging() -> Server:
+    server = Server("slow")
+
+    @server.tool
+    async def hang() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    @server.tool
+    async def quick() -> str:
+        return "quick"
+
+    @server.tool
+    async def ask(context: Context) -> str:
+        answer = await context.elicit("Who?", Person)
+        return type(answer).__name__
+
+    return server
+
+
+@asynccontextmanager
+async def slow(**options: Any) -> AsyncIterator[LocalUpstream]:
+    upstream = LocalUpstream("slow", hanging(), UpstreamOptions(**options))
+    await upstream.start()
+    try:
+        yield upstream
+    finally:
+        await upstream.close(0)
+
+
+@pytest.mark.parametrize("revision", [MODERN, LEGACY, PLAIN], ids=["modern", "legacy", "plain"])
+async def test_a_call_that_takes_too_long_is_ended_and_after_some_the_next_are_refused_for_a_while(
+    revision: Any,
+) -> None:
+    async with slow(timeout_s=0.05, breaker_failures=2) as upstream:
+        for _ in range(2):
+            with pytest.raises(UpstreamUnavailable, match=r"within 0\.05 s") as failed:
+                await tool(upstream, "hang", {}, caller(revision, EVERYTHING))
+            assert failed.value.data["mayHaveExecuted"] is True
+        with pytest.raises(UpstreamUnavailable, match="tried again in") as refused:
+            await tool(upstream, "quick", {}, caller(revision, EVERYTHING))
+        assert refused.value.data["mayHaveExecuted"] is False
+        assert refused.value.data["retryAfterMs"] > 0
+        assert (upstream.state.phase, upstream.state.failures, upstream.state.in_flight) == ("down", 2, 0)
+        assert "within 0.05 s" in str(upstream.state.reason)
+        await until(lambda: upstream.state.retry_in_s is None)
+        assert text(await tool(upstream, "quick", {}, caller(revision))) == "quick"
+        assert (upstream.state.phase, upstream.state.reason) == ("ready", None)
+
+
+async def test_more_calls_than_may_run_at_once_wait_in_line() -> None:
+    async with slow(timeout_s=0.3, max_calls=1, max_waiting=1) as upstream:
+        first = asyncio.create_task(tool(upstream, "hang"))
+        await until(lambda: upstream.state.in_flight == 1)
+        second = asyncio.create_task(tool(upstream, "hang"))
+        await until(lambda: upstream.state.waiting == 1)
+        with pytest.raises(Overloaded, match="calls to slow"):
+            await tool(upstream, "quick")
+        with pytest.raises(UpstreamUnavailable):
+            await first
+        with pytest.raises((UpstreamUnavailable, Overloaded)):
+            await second
+        assert text(await tool(upstream, "quick")) == "quick"
+
+
+async def test_a_caller_who_is_asked_something_may_take_its_time() -> None:
+    async with slow(timeout_s=0.1, max_calls=1) as upstream:
+        back = Back()
+        others: list[str] = []
+
+        async def think() -> None:
+            others.append(text(await tool(upstream, "quick")))
+            await asyncio.sleep(0.3)
+
+        back.before_answer = think
+        assert await tool(upstream, "ask", {}, caller(LEGACY, EVERYTHING, scope="1"), back)
+        assert others == ["quick"]

@@ -79,11 +79,23 @@ def test_safe_names_are_listed_in_safe_letters_and_both_forms_can_be_called() ->
 
 
 def test_a_prefixed_name_that_another_server_has_already_is_marked() -> None:
-    found = names("x/gh__read", "gh/read", "y/read")
+    found = names("x/gh__read", "gh/read", "y/read", x=Rule("never"))
     first, second, third = listed(found)
     assert (first, third) == ("gh__read", "y__read")
     assert second.startswith("gh__read_")
     assert found.callable[second] == Offer("gh", "read")
+
+
+def test_no_server_gets_a_name_that_looks_like_another_servers() -> None:
+    found = names("false/gh__read", "false/gh__write", "gh/read")
+    assert listed(found) == ["false__gh__read", "false__gh__write", "read"]
+    assert found.callable["gh__read"] == Offer("gh", "read")
+    assert found.callable["false__gh__write"] == Offer("false", "gh__write")
+
+
+def test_a_server_may_begin_names_with_its_own() -> None:
+    found = names("gh/gh__read", "hub/write")
+    assert listed(found) == ["gh__read", "write"]
 
 
 def test_a_server_stands_in_front_of_a_uri_in_letters_of_a_scheme() -> None:

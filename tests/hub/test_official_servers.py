@@ -102,13 +102,16 @@ async def test_changes_are_heard(transport: str, version: str, revision: Revisio
     who = caller(revision, EVERYTHING, scope=None if revision is MODERN_CALLER else "session")
     async with studio(transport, version) as upstream:
         await upstream.refresh()
-        await upstream.subscribe("memo://watched")
+        can_watch = version == MODERN  # This SDK does not know `resources/subscribe`, only its successor.
+        if can_watch:
+            await upstream.subscribe("memo://watched")
         upstream.on_change = lambda _, change: changes.append(change)
         await tool(upstream, "register_tool", {"name": "late"}, who)
         await until(lambda: "late" in [entry.name for entry in upstream.snapshot.tools])
         assert Change("tools") in changes
         await tool(upstream, "touch_resource", {}, who)
-        await until(lambda: Change("resource", "memo://watched") in changes)
+        if can_watch:
+            await until(lambda: Change("resource", "memo://watched") in changes)
 
 
 @ways

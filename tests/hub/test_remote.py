@@ -127,7 +127,7 @@ async def asked_by_result(upstream: Any, name: str, arguments: dict[str, Any], b
         if found["resultType"] == "complete":
             return found
         questions = found["inputRequests"]
-        back.asked += [(item["method"], item["params"]) for item in questions.values()]
+        back.asked += [(item["method"], item.get("params")) for item in questions.values()]
         params["inputResponses"] = {key: back.answers[item["method"]] for key, item in questions.items()}
         params["requestState"] = found["requestState"]
 

@@ -6,12 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Raw
 from tests.client.ends import until
-from tests.hub.callers import ELICITATION, EVERYTHING, LEGACY, MODERN, Back, caller, result, text, tool
+from tests.hub.callers import ELICITATION, EVERYTHING, LEGACY, MODERN, Back, call, caller, result, text, tool
 from tests.hub.ends import WAYS, interop_upstream, opened
 
-from hubbub.client import ServerConfig
-from hubbub.errors import Overloaded
+from hubbub import bounds
+from hubbub.client import Client, ServerConfig
+from hubbub.errors import InvalidParams, Overloaded
+from hubbub.hub import sessions
+from hubbub.hub.passage import Passage
+from hubbub.hub.sessions import Kind, UpstreamSession
+from hubbub.hub.slots import Slots
+from hubbub.protocol.model import NO_META, Call, Note
 from hubbub.protocol.revisions import PLAIN
 
 pytestmark = pytest.mark.timeout(60)
@@ -196,3 +203,55 @@ async def test_a_modern_caller_of_a_legacy_server_waits_in_no_ones_way() -> None
         params["requestState"] = parked["requestState"]
         params["inputResponses"] = {key: {"action": "accept", "content": {"name": "late"}}}
         assert text(await result(upstream, "tools/call", params, who)) == "a: late"
+
+
+async def test_callers_who_do_not_come_back_do_not_keep_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "UNANSWERED_S", 0.2)
+    monkeypatch.setattr(sessions, "_LOOK_S", 0.05)
+    who = caller(MODERN, ELICITATION)
+    async with opened(asker(), max_sessions=2) as upstream:
+        first, second = [await tool(upstream, "ask", {"say": name}, who) for name in ("a", "b")]
+        assert first["resultType"] == second["resultType"] == "input_required"
+        assert (await tool(upstream, "pid", {}, who))["resultType"] == "complete"
+        answers = {"input_1": {"action": "accept", "content": {"name": "late"}}}
+
+        async def come_back(found: Any, say: str) -> Any:
+            more = {"inputResponses": answers, "requestState": found["requestState"]}
+            return await result(upstream, "tools/call", {"name": "ask", "arguments": {"say": say}, **more}, who)
+
+        with pytest.raises(InvalidParams, match="start again"):
+            await come_back(first, "a")
+        assert text(await come_back(second, "b")) == "b: late"
+
+
+async def test_a_question_is_not_put_to_a_call_that_is_answered_before_it_can_be_heard() -> None:
+    session = UpstreamSession(Kind(), lambda session: Client(asker()))
+    who, slots = caller(LEGACY, ELICITATION, scope="1"), Slots("calls", 2, 2)
+    slow, asking = _Reader(), Back("asking")
+    params = {"name": "x", "arguments": {}}
+    for back in (asking, slow):
+        session.passages[Passage(call("tools/call", params, who, back), slots)] = None
+    newest = list(session.passages)[-1]
+    telling = asyncio.create_task(newest.notify(Note("notifications/progress", Raw(b"{}"))))
+    raw = Raw(b'{"message": "who?"}')
+    question = Call(
+        id=Raw(b"1"), method="elicitation/create", raw=raw, params=raw, meta=NO_META, caller=who, back=session
+    )
+    answer = asyncio.create_task(session.request(question))
+    await slow.is_told.wait()
+    session.leave(newest, is_answered=True)
+    slow.goes_on.set()
+    await asyncio.gather(telling, answer)
+    assert (len(asking.asked), len(slow.asked)) == (1, 0)
+
+
+class _Reader(Back):
+    """One who takes its time to hear."""
+
+    def __init__(self) -> None:
+        super().__init__("slow")
+        self.is_told, self.goes_on = asyncio.Event(), asyncio.Event()
+
+    async def notify(self, note: Note) -> None:
+        self.is_told.set()
+        await self.goes_on.wait()

@@ -35,6 +35,21 @@ async def test_a_view_lists_and_calls_only_what_it_shows(view: dict[str, object]
             assert ("result" in answer) == (name.removeprefix("a__") in tools)
 
 
+async def test_what_a_view_leaves_out_stays_out_when_another_server_has_the_same_name() -> None:
+    settings = ViewSettings(exclude=("write_*",))
+    hub = hub_of(toolbox("a", "read_file", "write_file"), toolbox("b", "write_file"), views={"v": settings})
+    async with visiting(hub, view="v") as client:
+        assert await names(client) == ["read_file"]
+        for name in ("write_file", "a__write_file", "b__write_file"):
+            await client.error("tools/call", {"name": name, "arguments": {}})
+
+
+async def test_what_a_view_leaves_out_stays_out_when_its_name_is_cut() -> None:
+    hub = hub_of(toolbox("a", "x" * 60 + "_delete"), views={"v": ViewSettings(exclude=("*_delete",))})
+    async with visiting(hub, view="v") as client:
+        assert await names(client) == []
+
+
 async def test_resources_and_prompts_are_those_of_the_servers_of_a_view() -> None:
     async with visiting(viewed(servers=("a",)), view="v") as client:
         assert [entry["uri"] for entry in (await client.result("resources/list"))["resources"]] == ["hub://status"]

@@ -201,6 +201,29 @@ def test_brackets_in_text_and_beside_each_other_are_not_nesting():
     assert isinstance(decode_envelope(wide), Envelope)
 
 
+def _depth(value):
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inside is None else 1 + max(map(_depth, inside), default=0)
+
+
+@given(
+    st.lists(st.text(alphabet='[]{}"\\\\ab\n', max_size=12), min_size=1, max_size=8),
+    st.integers(bounds.NESTING_DEPTH - 20, bounds.NESTING_DEPTH + 20),
+    st.integers(0, 2**32 - 1),
+)
+def test_no_text_hides_or_adds_a_level(texts, depth, mixture):
+    value = texts[0]
+    for level in range(depth):
+        text = texts[level % len(texts)]
+        value = [text, value, [text]] if mixture >> level % 32 & 1 else {text + "1": text, text + "2": value}
+    data = request(params={"value": value})
+    if _depth(json.loads(data)) <= bounds.NESTING_DEPTH:
+        assert isinstance(decode_envelope(data), Envelope)
+    else:
+        with pytest.raises(ParseError):
+            decode_envelope(data)
+
+
 def test_bottomless_input_is_a_parse_error():
     for data in (b"[" * 1_000_000, b'{"a":' * 1_000_000, b"[" * 500_000 + b"]" * 500_000):
         with pytest.raises(ParseError):

@@ -5,7 +5,7 @@ from msgspec import Raw
 
 from hubbub.errors import MethodNotFound, ToolError
 from hubbub.observe import Metrics
-from hubbub.protocol.model import Call, Caller, Meta, Note, Reply
+from hubbub.protocol.model import Call, Caller, Meta, Note, RawReply, Reply
 from hubbub.protocol.revisions import R2026_07_28
 from hubbub.protocol.wire import ToolReply
 from hubbub.server.measured import Measured
@@ -56,6 +56,21 @@ def test_each_call_is_counted_by_how_it_ended(answer, outcome):
 
     asyncio.run(main())
     assert {key: sum(series.counts) for key, series in metrics._calls.items()} == {("tools/call", "modern", outcome): 1}
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        (b'{"content":[],"isError": true}', "tool_error"),
+        (b'{"structuredContent":{"isError":true},"isError":false}', "ok"),
+        (b'{"isError":"odd"}', "ok"),
+    ],
+)
+def test_what_only_passes_through_is_counted_by_what_it_says(body, outcome):
+    recorded = []
+    peer = Answering(RawReply(body=Raw(body)))
+    asyncio.run(Measured(peer, lambda *values: recorded.append(values[2])).request(call(peer)))
+    assert recorded == [outcome]
 
 
 def test_notifications_pass():

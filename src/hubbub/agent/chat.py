@@ -26,7 +26,8 @@ from hubbub.agent.untrusted import clean
 from hubbub.client.addresses import check_url, shown_url
 from hubbub.client.config import Values, positive_seconds, secret_values
 from hubbub.errors import MessageTooLarge, ModelError, SettingsError, TransportError
-from hubbub.net.door import Answer, Door
+from hubbub.net.answer import Answer
+from hubbub.net.door import Door
 from hubbub.net.egress import egress_for
 from hubbub.protocol.http_headers import check_outgoing
 from hubbub.protocol.sse import EventDecoder

@@ -6,10 +6,12 @@ serve` starts, and whenever one of the files has changed.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
@@ -19,6 +21,7 @@ from hubbub.assembly.servers import alone, reached_by
 from hubbub.client.mcp_json import read_mcp_json
 from hubbub.errors import SettingsError
 from hubbub.hub.config import OWN, HubConfig, UpstreamConfig
+from hubbub.protocol.authority import is_loopback
 from hubbub.settings import nearest
 from hubbub.settings.hub import HubSettings, ViewSettings
 from hubbub.settings.read import read_settings
@@ -29,7 +32,10 @@ from hubbub.settings.sources import HUB, SERVERS, VIEWS, Sources
 if TYPE_CHECKING:
     from hubbub.server.pack import Pack
 
+logger = logging.getLogger("hubbub.hub")
+
 _VIEW_NAME: Final = re.compile(r"[a-z0-9-]{1,64}")
+_EVERYWHERE: Final = ("0.0.0.0", "::")
 _RESERVED_VIEWS: Final = ("health",)
 _SHOWN: Final = (
     "max_calls",
@@ -52,6 +58,11 @@ def hub_config(settings: ServeSettings, sources: Sources) -> HubConfig:
         SettingsError: a name or value is wrong; the message says where it stands.
         PackUnavailable: a pack that was asked for cannot run.
     """
+    if settings.alone and settings.mcp_json is not None:
+        raise SettingsError(
+            "--mcp-json does not go with --alone, which a hub sets for what it starts (HUBBUB_ALONE=true) so as not to "
+            "start itself without end; for a hub behind a hub, set HUBBUB_ALONE to false in that server's env"
+        )
     packs = _Packs(sources)
     written = [] if settings.alone else list(_of_file(sources, packs))
     has_others = bool(written) or settings.mcp_json is not None
@@ -62,6 +73,7 @@ def hub_config(settings: ServeSettings, sources: Sources) -> HubConfig:
     ]
     refuse_foreign_flags(sources, packs.used)
     _refuse_doubles(upstreams)
+    upstreams = [upstream for upstream in upstreams if not _is_this_hub(upstream, settings)]
     views = _views(sources, {upstream.id for upstream in upstreams})
     if settings.view is not None and settings.view not in views:
         raise SettingsError(f"--view: there is no view {settings.view!r} in hubbub.toml{nearest(settings.view, views)}")
@@ -109,9 +121,9 @@ def _of_file(sources: Sources, packs: _Packs) -> Iterator[UpstreamConfig]:
         config = UpstreamConfig(id=name, origin=sources.file.place(section), **shown)
         if settings.pack is not None:
             ((_, own),) = packs.choose((settings.pack,))
-            yield replace(config, pack=settings.pack, pack_settings=own)
+            yield replace(config, pack=settings.pack, pack_settings=own, timeout_s=settings.timeout_s)
         elif settings.target is not None:
-            yield replace(config, target=settings.target)
+            yield replace(config, target=settings.target, timeout_s=settings.timeout_s)
         else:
             yield replace(config, remote=reached_by(name, settings))
 
@@ -134,6 +146,19 @@ def _of_packs(settings: ServeSettings, packs: _Packs, *, has_others: bool) -> It
             yield UpstreamConfig(
                 id=pack.name, pack=pack.name, pack_settings=own, profile=settings.tool_profile, origin="--pack"
             )
+
+
+def _is_this_hub(upstream: UpstreamConfig, settings: ServeSettings) -> bool:
+    """Whether a server is ourselves: people register a hub in the very file that it serves."""
+    if upstream.remote is None or upstream.remote.url is None or settings.transport != "http":
+        return False
+    host, port = settings.address
+    url = urlsplit(upstream.remote.url)
+    is_here = url.hostname == host or (is_loopback(url.hostname or "") and (is_loopback(host) or host in _EVERYWHERE))
+    if not is_here or url.port != port:
+        return False
+    logger.warning("server_left_out", extra={"origin": upstream.origin, "reason": "it is this hub itself"})
+    return True
 
 
 def _refuse_doubles(upstreams: Iterable[UpstreamConfig]) -> None:

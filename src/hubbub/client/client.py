@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -375,9 +375,9 @@ class Client:
         """Pass a call on, raw both ways; progress and questions go to `call.back`."""
         return await passing.request(self, self._session, call)
 
-    async def pass_on(self, call: Call, how: Passing) -> RawReply:
+    def pass_on(self, call: Call, how: Passing) -> Coroutine[Any, Any, RawReply]:
         """Pass a call on in the name of its caller."""
-        return await passing.pass_on(self, self._session, call, how)
+        return passing.pass_on(self, self._session, call, how)
 
     async def notify(self, note: Note) -> None:
         """Pass a notification on."""
@@ -459,9 +459,9 @@ class Client:
             self._cache.outdate(change)
             return self._on_change(change) if self._on_change is not None else None
         if request is not None and request.back is not None:
-            return request.back.notify(Note(method, params))
+            return passing.tell_back(request.back, Note(method, params))
         if request is None and self._stray is not None:
-            return self._stray.notify(Note(method, params))
+            return passing.tell_back(self._stray, Note(method, params))
         if method == "notifications/message" and self._on_log is not None:
             return self._on_log(msgspec.json.decode(params, type=MessageParams))
         if self._on_notification is not None:

@@ -184,6 +184,8 @@ def positive_seconds(name: str, value: Any) -> float:
 
     Raises: SettingsError.
     """
+    if type(value) is float and value > 0:
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0 or math.isnan(value):
         raise SettingsError(f"`{name}` must be a number of seconds above 0, not {value!r}")
     return float(value)

@@ -48,6 +48,7 @@ class Keeper:
         self._tried = asyncio.Event()
         self._hurry = asyncio.Event()
         self._is_trying = True
+        self._is_cancelled = False
         self._is_closed = False
 
     @property
@@ -63,7 +64,8 @@ class Keeper:
     def cancel(self) -> None:
         """Stop keeping, without waiting until the server is gone."""
         self._is_closed = True
-        if self._task is not None:
+        if self._task is not None and not self._is_cancelled:
+            self._is_cancelled = True  # A second time would keep it from seeing the server off.
             self._task.cancel()
 
     async def close(self) -> None:

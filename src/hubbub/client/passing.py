@@ -7,7 +7,7 @@ token is replaced by ours on the way out and put back on the way in.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,6 +20,7 @@ from hubbub.ports import Peer
 from hubbub.protocol.jsonrpc import NULL
 from hubbub.protocol.model import NO_META, Call, Caller, Note, RawReply
 from hubbub.protocol.params import CallToolParams, CompleteParams, Reference
+from hubbub.protocol.revisions import Revision
 from hubbub.protocol.wire import ProgressParams
 
 if TYPE_CHECKING:
@@ -81,57 +82,67 @@ async def request(client: Client, session: Session, call: Call) -> RawReply:
     return await pass_on(client, session, call, Passing(back=call.back, timeout_s=_seconds_left(call)))
 
 
-async def pass_on(client: Client, session: Session, call: Call, how: Passing) -> RawReply:
+def pass_on(client: Client, session: Session, call: Call, how: Passing) -> Coroutine[Any, Any, RawReply]:
     """Send a call in its caller's name. Names are those of `call.params`; the rest is taken from `call.raw`."""
     if call.method == "tools/call" and isinstance(call.params, CallToolParams):
-        raw = await _call_tool(client, session, call, how)
-    else:
-        params = _params(call)
-        if how.request_state is not None:
-            params["requestState"] = how.request_state
-        repeatable = call.method in _REPEATABLE
-        raw = await client._ask(
-            call.method, params, plays=how.plays_rounds, repeatable=repeatable, **_options(call, how)
-        )
+        return _call_tool(client, session, call, how)
+    return _ask(client, session, call, how)
+
+
+async def _ask(client: Client, session: Session, call: Call, how: Passing) -> RawReply:
+    params = _params(call)
+    if how.request_state is not None:
+        params["requestState"] = how.request_state
+    repeatable = call.method in _REPEATABLE
+    raw = await client._ask(call.method, params, plays=how.plays_rounds, repeatable=repeatable, **_options(call, how))
     return RawReply(body=raw, revision=session.revision)
 
 
-async def _call_tool(client: Client, session: Session, call: Call, how: Passing) -> Raw:
+async def _call_tool(client: Client, session: Session, call: Call, how: Passing) -> RawReply:
     """The way of most calls: written in one go from the pieces that came."""
     if session.agreement is None:
         await session.wait_for_agreement()
+    revision = session.revision
     seconds = session.timeout_s if how.timeout_s is None else how.timeout_s
-
-    def send(headers: Mapping[str, str]) -> Awaitable[Raw]:
-        return session.send(_tool_request(session, call, how, headers), seconds)
-
     if client.sends_tool_headers:
+
+        def send(headers: Mapping[str, str]) -> Awaitable[Raw]:
+            return session.send(_tool_request(session, revision, call, how, headers), seconds)
+
         raw = await client._with_tool_headers(call.params.name, call.params.arguments, send)
     else:
-        raw = await send(NO_HEADERS)
-    if how.plays_rounds and session.revision.rounds and not is_complete(raw):
-        return await client._play("tools/call", _params(call), raw, **_options(call, how))
-    return raw
+        raw = await session.send(_tool_request(session, revision, call, how, NO_HEADERS), seconds)
+    if revision.rounds and how.plays_rounds and not is_complete(raw):
+        raw = await client._play("tools/call", _params(call), raw, **_options(call, how))
+    return RawReply(body=raw, revision=revision)
 
 
-def _tool_request(session: Session, call: Call, how: Passing, headers: Mapping[str, str]) -> Request:
-    rpc, params, token = session.rpc, call.params, call.meta.progress_token
+def _tool_request(
+    session: Session, revision: Revision, call: Call, how: Passing, headers: Mapping[str, str]
+) -> Request:
+    rpc, params = session.rpc, call.params
+    token = None if call.meta.progress_token is UNSET else call.meta.progress_token
     identifier = rpc.next_id()
     parts = [_CALL % identifier, _encode(params.name), _ARGUMENTS, params.arguments]
     if params.input_responses is not UNSET:
         parts += (b',"inputResponses":', params.input_responses)
     if how.request_state is not None:
         parts += (b',"requestState":', _encode(how.request_state))
-    meta = session.meta(_other_meta(call.raw), None if token is UNSET else identifier, how.speaker)
+    said = None if call.meta is NO_META else _other_meta(call.raw)
+    meta = session.meta(said, None if token is None else identifier, how.speaker)
     parts += (b',"_meta":', meta, b"}}") if meta else (b"}}",)
-    answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
-    request = Request(identifier, call.method, b"".join(parts), answer)
-    request.back = how.back
-    request.headers = headers
-    request.is_stateless = session.revision.stateless
-    if token is not UNSET:
-        request.token, request.progress = token, _progress(how)
-    return request
+    progress = None if token is None else _progress(how)
+    return Request(
+        identifier,
+        call.method,
+        b"".join(parts),
+        rpc.new_answer(),
+        headers,
+        revision.stateless,
+        progress,
+        how.back,
+        token,
+    )
 
 
 def _other_meta(raw: Raw) -> dict[str, Raw] | None:
@@ -153,7 +164,16 @@ def _options(call: Call, how: Passing) -> dict[str, Any]:
 
 
 def _progress(how: Passing) -> Callable[[ProgressParams], Any]:
-    return lambda params: how.back.notify(Note("notifications/progress", params))
+    return lambda params: tell_back(how.back, Note("notifications/progress", params))
+
+
+def tell_back(back: Peer, note: Note) -> Awaitable[None] | None:
+    """Tell whoever asked us. One that keeps what it is told in order by itself is told at once."""
+    tell = getattr(back, "tell", None)
+    if tell is None:
+        return back.notify(note)
+    tell(note)
+    return None
 
 
 def _params(call: Call) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import msgspec
 from msgspec import Raw
 
 from hubbub.client.deadlines import Deadline
@@ -16,41 +17,25 @@ NO_HEADERS: Mapping[str, str] = {}
 Progress = Callable[[ProgressParams], Any]
 
 
-class Request:
+class Request(msgspec.Struct, eq=False):
     """One request on its way; a `ports.Outgoing`."""
 
-    __slots__ = (
-        "answer",
-        "back",
-        "body",
-        "clock",
-        "headers",
-        "id",
-        "is_stateless",
-        "left_s",
-        "method",
-        "progress",
-        "stops",
-        "token",
-    )
-
-    def __init__(self, identifier: int, method: str, body: bytes, answer: asyncio.Future[Raw]) -> None:
-        self.id = identifier
-        self.method = method
-        self.body = body
-        self.answer = answer
-        self.headers = NO_HEADERS
-        self.is_stateless = False
-        self.progress: Progress | None = None
-        self.back: Peer | None = None
-        """Who asked us, if we only pass it on; questions about it go there."""
-        self.token: Raw | None = None
-        """Their progress token."""
-        self.clock: asyncio.Timeout | Deadline | None = None
-        self.stops = 0
-        """Questions of the server for which the clock stands still."""
-        self.left_s: float | None = None
-        """What was left on the clock when the first of them came."""
+    id: int
+    method: str
+    body: bytes
+    answer: asyncio.Future[Raw]
+    headers: Mapping[str, str] = NO_HEADERS
+    is_stateless: bool = False
+    progress: Progress | None = None
+    back: Peer | None = None
+    """Who asked us, if we only pass it on; questions about it go there."""
+    token: Raw | None = None
+    """Their progress token."""
+    clock: asyncio.Timeout | Deadline | None = None
+    stops: int = 0
+    """Questions of the server for which the clock stands still."""
+    left_s: float | None = None
+    """What was left on the clock when the first of them came."""
 
     @property
     def is_answered(self) -> bool:

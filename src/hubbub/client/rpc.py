@@ -81,6 +81,7 @@ class JsonRpcClient:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._questions: dict[bytes, asyncio.Task[Any]] = {}
         self._deadlines = Deadlines()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._last_id = 0
         self._failure: HubbubError | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -146,19 +147,18 @@ class JsonRpcClient:
         identifier = self.next_id()
         if prepare is not None:
             params = prepare(identifier)
-        answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
-        request = Request(identifier, method, encode_request(identifier, method, params), answer)
-        request.headers = headers
-        request.is_stateless = is_stateless
-        request.progress = progress
-        request.back = back
-        request.token = token
+        body = encode_request(identifier, method, params)
+        request = Request(identifier, method, body, self.new_answer(), headers, is_stateless, progress, back, token)
         return await self.exchange(request, seconds)
 
     def next_id(self) -> int:
         """The number of the next request."""
         self._last_id += 1
         return self._last_id
+
+    def new_answer(self) -> asyncio.Future[Raw]:
+        """Where the answer to a request will be."""
+        return self._running_loop().create_future()
 
     async def exchange(self, request: Request, seconds: float) -> Raw:
         """Send a request that is already written, and wait for its answer; raises as `request` does."""
@@ -168,7 +168,7 @@ class JsonRpcClient:
         try:
             # Most often it can just be written, and then nothing but the answer is waited for.
             if self.link.send_now(request):
-                deadline = self._deadlines.add(request.answer, asyncio.get_running_loop().time() + seconds)
+                deadline = self._deadlines.add(request.answer, self._running_loop().time() + seconds)
                 request.clock = deadline
                 try:
                     return await request.answer
@@ -254,7 +254,8 @@ class JsonRpcClient:
             self._take_note(envelope.method, envelope.params, request)
         else:
             self._take_question(envelope, request)
-        self._tell_hook(message)
+        if self._on_line is not None:
+            self._tell_hook(message)
         return True
 
     def garbled(self, error: MessageError) -> None:
@@ -277,11 +278,12 @@ class JsonRpcClient:
 
     def _take_answer(self, envelope: Envelope, request: Request | None) -> None:
         key = b"null" if envelope.id is UNSET else bytes(envelope.id)
-        if key != b"null":
+        found = self._pending.get(key)
+        if found is None and key != b"null":
             found = self._pending.get(key.strip(b'"'))
-        else:
+        elif found is None and envelope.error is not UNSET:
             # Servers refuse what they cannot read without an id; a result always has one.
-            found = None if envelope.error is UNSET else request or self._only()
+            found = request or self._only()
         if found is None or found.answer.done():
             return  # too late, or an answer to nothing
         self._has_heard = True
@@ -413,6 +415,12 @@ class JsonRpcClient:
     def _fail_all(self, error: HubbubError) -> None:
         self._failure = self._failure or error
         self.interrupted(error)
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        """Looked up once: in Python 3.11 that is a system call."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return self._loop
 
     def _check_open(self) -> None:
         if self._is_closed:

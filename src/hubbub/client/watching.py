@@ -40,6 +40,8 @@ class Change(msgspec.Struct, frozen=True):
     kind: Literal["tools", "prompts", "resources", "resource"]
     uri: str = ""
     """Which resource, if it is one."""
+    scope: str | None = None
+    """Whom it concerns, if not everybody; only a server in this process says so."""
 
 
 class _Meta(msgspec.Struct):

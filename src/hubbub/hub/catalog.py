@@ -33,10 +33,19 @@ class Item:
     """One tool, prompt, resource or template, as the hub shows it."""
 
     def __init__(
-        self, name: str, server: str, entry: Entry, revision: Revision, description: str | None = None
+        self,
+        name: str,
+        server: str,
+        entry: Entry,
+        revision: Revision,
+        description: str | None = None,
+        *,
+        wanted: str | None = None,
     ) -> None:
         self.name = name
         """What clients call it: a name, or a URI."""
+        self.wanted = name if wanted is None else wanted
+        """What they would call it if no other server had that name too, and names had no limit."""
         self.server = server
         """The id of the upstream that has it."""
         self.entry = entry
@@ -46,6 +55,8 @@ class Item:
         """How that server speaks."""
         self.description = description
         """What clients read about it instead of what its server says."""
+        self.encoded: dict[tuple[str, str | None], bytes] = {}
+        """How lists show it, by revision and description: see `hubbub.hub.entries`."""
 
     @property
     def qualified(self) -> str:
@@ -186,7 +197,12 @@ def _rule(upstream: UpstreamConfig) -> Rule:
 def _named(found: Iterable[Offered], names: Names) -> Named:
     items = {
         one.offer: Item(
-            names.listed.get(one.offer, one.offer.name), one.offer.server, one.entry, one.revision, one.description
+            names.listed.get(one.offer, one.offer.name),
+            one.offer.server,
+            one.entry,
+            one.revision,
+            one.description,
+            wanted=names.wanted.get(one.offer),
         )
         for one in found
     }

@@ -49,6 +49,8 @@ class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What a pack or a program is to show of itself, if it has that profile."""
     server: Server | None = None
     """A server that is already here."""
+    timeout_s: float | None = None
+    """The deadline of one call in this process; None: the usual one."""
     max_calls: int = bounds.UPSTREAM_CALLS
     sessions: Literal["shared", "own"] = "shared"
     max_sessions: int = bounds.UPSTREAM_SESSIONS

@@ -6,9 +6,9 @@ What the hub has of its own is registered here as on any server.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hubbub import bounds
 from hubbub.errors import InvalidParams, PromptNotFound, ToolNotFound
@@ -26,6 +26,7 @@ from hubbub.ports import Peer, Sealer
 from hubbub.protocol.model import Call, Reply
 from hubbub.server.methods import Method, cacheable
 from hubbub.server.server import Server
+from hubbub.server.views import View
 from hubbub.settings.hub import ViewSettings
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Front(Server):
         shown, own = self.shown, self._own[kind]
         if kind != "tools":
             found: dict[str, Item] = getattr(shown, kind)
-            return own | found if own else found
+            return own | found | own if own else found  # what is the hub's own is no server's
         search = self._search
         hides_searching = search == "off" or (search == "auto" and len(shown.tools) <= bounds.HUB_SEARCH_TOOLS)
         own = {
@@ -118,8 +119,6 @@ class Front(Server):
 
     def _keeps(self, name: str) -> bool:
         """Whether the view lets one of the hub's own tools be: only `exclude` takes them away."""
-        from hubbub.server.views import View
-
         settings = self.settings
         return settings is None or View(exclude=settings.exclude).names(name)
 
@@ -221,14 +220,14 @@ class Front(Server):
 
     # -- being a server ----------------------------------------------------------------
 
-    async def request(self, call: Call) -> Reply:
+    def request(self, call: Call) -> Coroutine[Any, Any, Reply]:
         """Answer one call in its caller's revision."""
         method: Method | None = METHODS[call.caller.revision.era].get(call.method)
         if method is None:
-            return await call_by_name(self, call)
+            return call_by_name(self, call)
         if isinstance(call.params, InvalidParams):
             raise call.params
-        return await method(self, call)
+        return method(self, call)
 
     async def problems(self) -> list[str]:
         """What keeps the hub from being of any use: that none of its servers can be reached."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, TypeAlias
@@ -18,16 +19,19 @@ from msgspec import Raw
 from hubbub.client.watching import Change
 from hubbub.hub.catalog import Catalog, build
 from hubbub.hub.config import STATUS_URI, HubConfig, UpstreamConfig
-from hubbub.hub.entries import Health
+from hubbub.hub.entries import Health, came_through
 from hubbub.hub.front import Front
+from hubbub.hub.listing import LISTS
 from hubbub.hub.making import make_upstream
 from hubbub.hub.names import SEPARATOR, Rule, prefix_of
+from hubbub.hub.own import is_status_of
 from hubbub.hub.reload import ReloadState
+from hubbub.hub.snapshot import Snapshot
 from hubbub.hub.subscriptions import Subscriptions, Watched
 from hubbub.hub.succession import Succession
 from hubbub.hub.upstream import Upstream
 from hubbub.ports import Peer, Sealer
-from hubbub.protocol.model import Note
+from hubbub.protocol.model import Caller, Note
 from hubbub.security.sealed import Sealer as KeyedSealer
 from hubbub.server.audience import PROMPTS_CHANGED, RESOURCES_CHANGED, TOOLS_CHANGED
 from hubbub.settings.hub import HubSettings
@@ -51,6 +55,8 @@ class Hub:
     ) -> None:
         """`wrap` puts something around each upstream's calls, `dress` adds to what each front has of its own."""
         self.config = config
+        self.id = secrets.token_hex(8)
+        """By which the hub knows itself, should it be among its own servers."""
         self.sealer = _HubSealer()
         self.upstreams: dict[str, Upstream] = {}
         """In the order of the config."""
@@ -74,8 +80,9 @@ class Hub:
         self._leaving: dict[Upstream, asyncio.Task[None]] = {}
         """Those that finish their last calls."""
         self._is_running = False
+        self._only: Caller | None = None
         for upstream in config.upstreams:
-            self._add(self._make(upstream, config.hub, self.sealer))
+            self._add(self._made(upstream, config.hub))
         self.subscriptions = Subscriptions(self.upstreams, self._watched)
         self.fronts: dict[str, Front] = {}
         """By the name of the view; the one without a name shows everything."""
@@ -94,28 +101,45 @@ class Hub:
     def catalog(self) -> Catalog:
         """What all upstreams have, as of now."""
         if self._catalog is None:
-            snapshots = {id: upstream.snapshot for id, upstream in self.upstreams.items()}
+            snapshots = {id: self._others(up.snapshot) for id, up in self.upstreams.items() if not self._is(up)}
             self._catalog = build(self.config, snapshots)
             self._tell_collisions(self._catalog)
             for front in self.fronts.values():
                 front.outdated()
         return self._catalog
 
+    def _is(self, upstream: Upstream) -> bool:
+        """Whether an upstream is this very hub, whose lists would grow with every look at them."""
+        if not any(is_status_of(entry, self.id) for entry in upstream.snapshot.tools):
+            return False
+        if upstream.id not in self._told:
+            self._told.add(upstream.id)
+            self.problems.append(f"{upstream.id}: is this hub itself, and not shown")
+            logger.warning("server_left_out", extra={"server": upstream.id, "reason": "it is this hub itself"})
+        return True
+
+    def _others(self, snapshot: Snapshot) -> Snapshot:
+        """What a server has, but for what it has from this hub, as another hub has that is a client of ours."""
+        lists = {name: getattr(snapshot, name) for name in LISTS}
+        kept = {name: tuple(one for one in found if not came_through(one, self.id)) for name, found in lists.items()}
+        changed = {name: found for name, found in kept.items() if len(found) != len(lists[name])}
+        return msgspec.structs.replace(snapshot, **changed) if changed else snapshot
+
     def health(self, server: str) -> Health:
         """How the upstream of an entry is doing."""
         name = Raw(msgspec.json.encode(server))
         upstream = self.upstreams.get(server)
         if upstream is None:
-            return Health(name)
+            return Health(name, self.id)
         state = upstream.state
-        return Health(name, state.is_stale, state.reason if state.is_stale else None)
+        return Health(name, self.id, state.is_stale, state.reason if state.is_stale else None)
 
     # -- connecting ------------------------------------------------------------------
 
-    async def connected(self) -> None:
+    async def connected(self, most_s: float | None = None) -> None:
         """Wait until every upstream was tried once, all at the same time and within the bound."""
         if len(self._tried) < len(self.upstreams):
-            await self._try([id for id in self.upstreams if id not in self._tried])
+            await self._try([id for id in self.upstreams if id not in self._tried], most_s)
 
     async def connected_for(self, name: str) -> None:
         """Wait for whoever may have something of this name, if it was not tried yet."""
@@ -130,14 +154,15 @@ class Hub:
         else:
             await self.connected()
 
-    async def _try(self, ids: list[str]) -> None:
+    async def _try(self, ids: list[str], most_s: float | None = None) -> None:
+        seconds = self.config.hub.list_s if most_s is None else min(most_s, self.config.hub.list_s)
         upstreams = [self.upstreams[id] for id in ids]
         for upstream in upstreams:
             if upstream not in self._refreshes:
                 self._refreshes[upstream] = asyncio.get_running_loop().create_task(self._refresh(upstream))
         self._awaited.update(ids)
         try:
-            await asyncio.wait([self._refreshes[upstream] for upstream in upstreams], timeout=self.config.hub.list_s)
+            await asyncio.wait([self._refreshes[upstream] for upstream in upstreams], timeout=seconds)
         finally:
             self._awaited.difference_update(ids)
 
@@ -159,11 +184,15 @@ class Hub:
             for uri in self.subscriptions.shown_as(Watched(upstream.id, change.uri)):
                 for front in self.fronts.values():
                     if front.has(upstream.id):
-                        front.resource_updated(uri)
+                        front.resource_updated(uri, scope=change.scope)
             return
         self._catalog = None
         if upstream.id not in self._awaited:  # whoever waits for its lists need not be told to fetch them
             self._publish(change.kind, upstream.id)
+
+    def _scope_ended(self, scope: str) -> None:
+        for upstream in self.upstreams.values():
+            upstream.end_scope(scope)
 
     def _state_changed(self, upstream: Upstream) -> None:
         for front in self.fronts.values():
@@ -183,8 +212,8 @@ class Hub:
         for collision in catalog.collisions:
             if collision.name not in self._told:
                 self._told.add(collision.name)
-                fields: dict[str, Any] = {"servers": list(collision.servers), "listed": list(collision.listed)}
-                logger.warning("several servers have %r", collision.name, extra=fields)
+                servers, listed = ", ".join(collision.servers), ", ".join(filter(None, collision.listed))
+                logger.warning("several_have_it", extra={"item": collision.name, "servers": servers, "listed": listed})
 
     # -- changing --------------------------------------------------------------------
 
@@ -193,6 +222,12 @@ class Hub:
         self._wrappers.append(wrapper)
         for front in self.fronts.values():
             front.peer = wrapper(front.peer)
+
+    def dedicate(self, caller: Caller) -> None:
+        """There is only this one client: what it can be asked is said on the first session with each server."""
+        self._only = caller
+        for upstream in self.upstreams.values():
+            upstream.dedicate(caller)
 
     def use_sealer(self, sealer: Sealer) -> None:
         """Seal with this from now on."""
@@ -204,9 +239,16 @@ class Hub:
         upstream.on_change = self._heard
         upstream.on_state = self._state_changed
 
+    def _made(self, config: UpstreamConfig, settings: HubSettings) -> Upstream:
+        upstream = self._make(config, settings, self.sealer)
+        if self._only is not None:
+            upstream.dedicate(self._only)
+        return upstream
+
     def _add_front(self, name: str) -> None:
         front = Front(self, name)
         self._dress(front)
+        front.on_scope_end(self._scope_ended)
         for wrapper in self._wrappers:
             front.peer = wrapper(front.peer)
         self.fronts[name] = front
@@ -251,7 +293,7 @@ class Hub:
             for upstream in config.upstreams:
                 old = known.get(upstream.id)
                 if old is None or limits_differ or not old.is_reached_like(upstream):
-                    made[upstream.id] = self._make(upstream, config.hub, self.sealer)
+                    made[upstream.id] = self._made(upstream, config.hub)
                     if self._is_running:
                         await made[upstream.id].start()
             used = [upstream for id, upstream in made.items() if id in self._tried and id in self.upstreams]

@@ -99,11 +99,14 @@ class Lists:
                 await asyncio.sleep(pause.next_s())
 
     async def _list(self, lists: list[str]) -> HubbubError | None:
+        teller, self._teller = self._teller, None
         try:
             async with asyncio.timeout(self._list_s):
-                teller, self._teller = self._teller, None
                 client = teller if teller is not None and teller.is_open else await self._reach()
-                found = await asyncio.gather(*(list_all(client, name) for name in lists), return_exceptions=True)
+                found = await _all(client, lists)
+                if client is teller and not teller.is_open:
+                    client = await self._reach()
+                    found = await _all(client, lists)
         except TimeoutError:
             return DeadlineExceeded(f"The lists of {self._name}", self._list_s)
         except HubbubError as error:
@@ -135,6 +138,10 @@ class Lists:
         changed = {_KINDS[name]: None for name in fresh if _differ(getattr(before, name), fresh[name])}
         for kind in changed:
             self._on_change(Change(kind))
+
+
+async def _all(client: Client, lists: list[str]) -> list[tuple[Entry, ...] | BaseException]:
+    return await asyncio.gather(*(list_all(client, name) for name in lists), return_exceptions=True)
 
 
 def _differ(before: tuple[Entry, ...], after: tuple[Entry, ...]) -> bool:

@@ -1,7 +1,8 @@
 """An upstream in this process: a pack, a server written in Python.
 
-Calls go straight to the server in their caller's own revision; nothing is translated, and
-nothing can be unreachable. Its lists are asked for as any client would ask.
+Calls go straight to the server in their caller's own revision, and nothing is translated.
+They have a deadline, a limit and a breaker like those of a server elsewhere: a tool that hangs
+here must not hold its callers either. Its lists are asked for as any client would ask.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +19,9 @@ from msgspec import UNSET, Raw
 from hubbub import bounds
 from hubbub.client.watching import LISTS as CHANGED_LISTS
 from hubbub.client.watching import Change
-from hubbub.errors import UpstreamUnavailable
+from hubbub.errors import DeadlineExceeded, HubbubError, UpstreamUnavailable
+from hubbub.hub.breaker import Breaker
+from hubbub.hub.slots import Slots
 from hubbub.hub.snapshot import EMPTY_SNAPSHOT, Entry, Snapshot, entries
 from hubbub.hub.upstream import Phase, Upstream, UpstreamOptions, UpstreamState
 from hubbub.ports import Peer
@@ -26,7 +30,7 @@ from hubbub.protocol.model import NO_META, Call, Caller, Note, Reply
 from hubbub.protocol.params import PageParams
 from hubbub.protocol.revisions import NEWEST_MODERN
 from hubbub.protocol.shape import shape
-from hubbub.server.audience import RESOURCE_UPDATED
+from hubbub.server.audience import EVERY_SCOPE, RESOURCE_UPDATED
 from hubbub.server.methods import capabilities
 from hubbub.server.server import Server
 
@@ -55,11 +59,11 @@ class LocalUpstream:
         self._refreshing: asyncio.Task[None] | None = None
         self._running: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._slots = Slots(f"calls to {id}", options.max_calls, options.max_waiting)
+        self._breaker = Breaker(options.breaker_failures)
         self._phase: Phase = "idle"
         self._since = time.time()
-        self._calls = self._count = 0
+        self._calls = self._failures = 0
 
     def __repr__(self) -> str:
         return f"<LocalUpstream {self.id!r}: {self._phase}>"
@@ -74,13 +78,17 @@ class LocalUpstream:
         """How it is doing now."""
         return UpstreamState(
             id=self.id,
-            phase=self._phase,
+            phase="down" if self._phase == "ready" and not self._breaker.is_closed else self._phase,
             transport="local",
             era=NEWEST_MODERN.era,
             version=NEWEST_MODERN.version,
+            reason=None if self._breaker.is_closed else self._breaker.reason,
+            retry_in_s=self._breaker.retry_in_s,
             since=self._since,
-            in_flight=self._count,
+            in_flight=self._slots.running + self._slots.lent,
+            waiting=self._slots.waiting,
             calls=self._calls,
+            failures=self._failures,
         )
 
     # -- life ----------------------------------------------------------------------------
@@ -106,7 +114,7 @@ class LocalUpstream:
         self._set_phase("closing")
         try:
             async with asyncio.timeout(drain_s):
-                await self._idle.wait()
+                await self._slots.idle()
         except TimeoutError:
             pass  # They go on for as long as their callers wait.
         self._stop.set()
@@ -139,16 +147,51 @@ class LocalUpstream:
         """Hand the call to the server."""
         if self._phase != "ready" and not (self._phase == "closing" and self.holds(call)):
             raise UpstreamUnavailable(self.id, "it is not running")
-        self._calls += 1
-        self._count += 1
-        if self._count == 1:
-            self._idle.clear()
+        if not self._breaker.admit():
+            raise UpstreamUnavailable(self.id, self._breaker.reason, self._breaker.retry_in_s)
+        deadline = asyncio.get_running_loop().time() + self._options.timeout_s
+        if call.deadline is not None:
+            deadline = min(deadline, call.deadline)
         try:
-            return await self.server.peer.request(call)
+            await self._slots.take(deadline)
+        except BaseException:
+            self._breaker.abandoned()
+            raise
+        try:
+            return await self._serve(call, asyncio.timeout_at(deadline))
         finally:
-            self._count -= 1
-            if not self._count:
-                self._idle.set()
+            self._slots.give_back()
+
+    async def _serve(self, call: Call, limit: asyncio.Timeout) -> Reply:
+        self._calls += 1
+        if call.caller.capabilities:
+            call = msgspec.structs.replace(call, back=_Way(call.back, self._slots, limit))
+        try:
+            async with limit:
+                reply = await self.server.peer.request(call)
+        except TimeoutError:
+            raise self._failed(DeadlineExceeded("The answer", self._options.timeout_s)) from None
+        except asyncio.CancelledError:
+            self._breaker.abandoned()
+            raise
+        except HubbubError:
+            self._answered()
+            raise
+        self._answered()
+        return reply
+
+    def _answered(self) -> None:
+        was_closed = self._breaker.is_closed
+        self._breaker.succeeded()
+        if not was_closed and self.on_state is not None:
+            self.on_state(self)
+
+    def _failed(self, error: HubbubError) -> UpstreamUnavailable:
+        self._failures += 1
+        self._breaker.failed(error.message)
+        if not self._breaker.is_closed and self.on_state is not None:
+            self.on_state(self)
+        return UpstreamUnavailable(self.id, error.message, self._breaker.retry_in_s, may_have_executed=True)
 
     def holds(self, call: Call) -> bool:
         """Whether a call comes back for an exchange that waits in the server."""
@@ -190,6 +233,18 @@ class LocalUpstream:
         self._watched.discard(uri)
 
     @property
+    def scope(self) -> str:
+        """Whose changes it is told of: everybody's."""
+        return EVERY_SCOPE
+
+    def dedicate(self, caller: Caller) -> None:
+        """Nothing: it is told with each call who asks."""
+
+    def end_scope(self, scope: str) -> None:
+        """A caller's session has ended."""
+        self.server.end_scope(scope)
+
+    @property
     def watching(self) -> set[str]:
         """The resources that it is told of."""
         return self._watched
@@ -198,7 +253,7 @@ class LocalUpstream:
         """The server tells of a change."""
         if note.method == RESOURCE_UPDATED:
             if note.params.uri in self._watched and self.on_change is not None:
-                self.on_change(self, Change("resource", note.params.uri))
+                self.on_change(self, Change("resource", note.params.uri, note.scope))
         elif note.method in CHANGED_LISTS:
             self._outdated = True
             if self._refreshing is None or self._refreshing.done():
@@ -225,6 +280,37 @@ class LocalUpstream:
             self._phase, self._since = phase, time.time()
             if self.on_state is not None:
                 self.on_state(self)
+
+
+class _Way:
+    """The way back of one call: while its caller is asked something, neither its time runs nor does it hold a slot."""
+
+    def __init__(self, back: Peer, slots: Slots, limit: asyncio.Timeout) -> None:
+        self._back = back
+        self._slots = slots
+        self._limit = limit
+
+    async def request(self, call: Call) -> Reply:
+        """Ask the caller."""
+        loop, when = asyncio.get_running_loop(), self._limit.when()
+        if when is None:  # it is being asked something else already
+            return await self._back.request(call)
+        left = when - loop.time()
+        self._set_deadline(None)
+        self._slots.lend()
+        try:
+            return await self._back.request(call)
+        finally:
+            self._slots.take_again()
+            self._set_deadline(loop.time() + left)
+
+    def _set_deadline(self, when: float | None) -> None:
+        with suppress(RuntimeError):  # The call is over, and something that it left behind still asks.
+            self._limit.reschedule(when)
+
+    async def notify(self, note: Note) -> None:
+        """Tell the caller."""
+        await self._back.notify(note)
 
 
 def _asking(method: str, params: PageParams, back: Peer) -> Call:

@@ -18,9 +18,9 @@ def make_upstream(config: UpstreamConfig, settings: HubSettings, sealer: Sealer)
     Raises:
         DefinitionError: there is nothing that it could reach.
     """
-    timeout_s = bounds.UPSTREAM_CALL_S if config.remote is None else config.remote.timeout_s
+    timeout_s = config.timeout_s if config.remote is None else config.remote.timeout_s
     options = UpstreamOptions(
-        timeout_s=timeout_s,
+        timeout_s=bounds.UPSTREAM_CALL_S if timeout_s is None else timeout_s,
         list_s=settings.list_s,
         max_calls=config.max_calls,
         sessions=config.sessions,

@@ -6,6 +6,7 @@ progress, logs and cancellation are the upstream's matter: the call carries its 
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -33,6 +34,7 @@ from hubbub.hub.rewriting import (
     with_uri,
 )
 from hubbub.hub.subscriptions import Watched
+from hubbub.ports import THE_PROCESS
 from hubbub.protocol import wire
 from hubbub.protocol.error_forms import METHOD_NOT_FOUND
 from hubbub.protocol.model import Call, Reply
@@ -40,6 +42,7 @@ from hubbub.protocol.params import readable
 from hubbub.server import methods as own
 
 if TYPE_CHECKING:
+    from hubbub.hub.catalog import Item
     from hubbub.hub.front import Front
 
 _decode_call = msgspec.json.Decoder(CallArguments).decode
@@ -48,15 +51,19 @@ _OWN_SCHEME = "hub://"
 # -- tools ---------------------------------------------------------------
 
 
-async def call_tool(front: Front, call: Call) -> Reply:
-    name = call.params.name
-    item = front.shown.tool(name)
-    if item is None:
-        if front.has_own_tool(name):
-            return await _call_own(front, call)
-        item = await front.find_tool(name)
-    peer = front.hub.peers[item.server]
-    return await peer.request(call if item.own == name else renamed(call, item.own))
+def call_tool(front: Front, call: Call) -> Coroutine[Any, Any, Reply]:
+    item = front.shown.tool(call.params.name)
+    if item is not None:
+        return _pass_on(front, call, item)
+    return _call_own(front, call) if front.has_own_tool(call.params.name) else _call_unlisted(front, call)
+
+
+async def _call_unlisted(front: Front, call: Call) -> Reply:
+    return await _pass_on(front, call, await front.find_tool(call.params.name))
+
+
+def _pass_on(front: Front, call: Call, item: Item) -> Coroutine[Any, Any, Reply]:
+    return front.hub.peers[item.server].request(call if item.own == call.params.name else renamed(call, item.own))
 
 
 async def _call_own(front: Front, call: Call) -> Reply:
@@ -236,13 +243,21 @@ async def complete(front: Front, call: Call) -> Reply:
 # -- the connection itself -------------------------------------------------
 
 
-async def initialize(front: Front, call: Call) -> Reply:
+async def _introduce(front: Front) -> None:
+    """Clients ask only once what there is to know, so those servers are waited for that do not take long."""
+    await front.hub.connected(bounds.HUB_GREETING_S)
     front.introduce()
+
+
+async def initialize(front: Front, call: Call) -> Reply:
+    if call.caller.scope == THE_PROCESS:  # as on stdio, where nobody else will come
+        front.hub.dedicate(call.caller)
+    await _introduce(front)
     return await own.initialize(front, call)
 
 
 async def discover(front: Front, call: Call) -> Reply:
-    front.introduce()
+    await _introduce(front)
     return await own.discover(front, call)
 
 

@@ -2,15 +2,16 @@
 
 A name stays as its server gave it unless two servers have the same; then both get their
 server's name in front (`github__search`), and the bare one tells whom it could mean. That
-long form can always be called. The outcome depends on what the servers have and on their
-order in the file, never on who connected first.
+long form can always be called; so a name that looks like another server's gets one in front
+too. The outcome depends on what the servers have and on their order in the file, never on who
+connected first.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -59,6 +60,8 @@ class Names(msgspec.Struct, frozen=True):
     ambiguous: dict[str, tuple[str, ...]]
     """Names that could mean several, with the names that do not."""
     collisions: tuple[Collision, ...]
+    wanted: dict[Offer, str] = {}
+    """What each would be called if it were alone, and names had no limit."""
 
 
 class Style(msgspec.Struct, frozen=True):
@@ -70,6 +73,8 @@ class Style(msgspec.Struct, frozen=True):
 
     def shown(self, name: str) -> str:
         """The name in this style."""
+        if len(name) <= self.limit and not self.safe:
+            return name
         return cut(_UNSAFE.sub("_", name) if self.safe else name, self.limit)
 
 
@@ -81,7 +86,11 @@ def assign(offers: Sequence[Offer], rules: Mapping[str, Rule], style: Style) -> 
         groups.setdefault(style.shown(name), []).append(offer)
     given: dict[Offer, str] = {}
     prefixed: list[Offer] = []
+    foreign = _looking_foreign(wanted, rules)
     for name, group in groups.items():
+        if len(group) == 1 and group[0] not in foreign:
+            given[group[0]] = name
+            continue
         winner = _winner(group, rules)
         if winner is not None:
             given[winner] = name
@@ -95,8 +104,8 @@ def assign(offers: Sequence[Offer], rules: Mapping[str, Rule], style: Style) -> 
         given[offer] = name
         taken.add(name)
     listed = {offer: given[offer] for offer in wanted if offer in given}
-    names, ambiguous = _callable(listed, wanted, rules, style)
-    return Names(listed, names, ambiguous, _collisions(groups, given))
+    names, ambiguous = _callable(listed, wanted, rules, style, foreign)
+    return Names(listed, names, ambiguous, _collisions(groups, given), wanted)
 
 
 def long_name(offer: Offer, rule: Rule) -> str:
@@ -140,10 +149,20 @@ def _is_fixed(offer: Offer, rules: Mapping[str, Rule]) -> bool:
 
 
 def _winner(group: list[Offer], rules: Mapping[str, Rule]) -> Offer | None:
-    """Who keeps a name: its only owner, else the first whose name is fixed, else nobody."""
-    if len(group) == 1:
-        return group[0]
+    """Who keeps a name that is not one server's alone: the first whose name is fixed, else nobody."""
     return next((offer for offer in group if _is_fixed(offer, rules)), None)
+
+
+def _looking_foreign(wanted: Mapping[Offer, str], rules: Mapping[str, Rule]) -> Set[Offer]:
+    """What looks like another server's, though nobody said so: whoever calls `github__search` means github."""
+    fronts = {server: tuple(_fronts(server, rule)) for server, rule in rules.items()}
+    found = set()
+    for offer, name in wanted.items():
+        if SEPARATOR not in name or _is_fixed(offer, rules) or name.startswith(fronts[offer.server]):
+            continue
+        if any(name.startswith(others) for others in fronts.values()):
+            found.add(offer)
+    return found
 
 
 def _marked_free(name: str, offer: Offer, taken: set[str], limit: int) -> str:
@@ -156,7 +175,11 @@ def _marked_free(name: str, offer: Offer, taken: set[str], limit: int) -> str:
 
 
 def _callable(
-    listed: dict[Offer, str], wanted: dict[Offer, str], rules: Mapping[str, Rule], style: Style
+    listed: dict[Offer, str],
+    wanted: dict[Offer, str],
+    rules: Mapping[str, Rule],
+    style: Style,
+    foreign: Set[Offer],
 ) -> tuple[dict[str, Offer], dict[str, tuple[str, ...]]]:
     found = {name: offer for offer, name in listed.items()}
     also: dict[str, Offer] = {}
@@ -165,7 +188,8 @@ def _callable(
     for offer, name in wanted.items():
         base = rules[offer.server].renamed.get(offer.name, offer.name)
         aliases = [front + base for front in fronts[offer.server]]
-        for alias in (name, *aliases, style.shown(aliases[0])):
+        bare = () if offer in foreign else (name,)
+        for alias in (*bare, *aliases, style.shown(aliases[0])):
             if alias in found:
                 continue
             other = also.setdefault(alias, offer)
@@ -184,11 +208,10 @@ def _fronts(server: str, rule: Rule) -> list[str]:
     return [prefix + SEPARATOR for prefix in prefixes]
 
 
-def _collisions(groups: Mapping[str, Iterable[Offer]], given: Mapping[Offer, str]) -> tuple[Collision, ...]:
+def _collisions(groups: Mapping[str, Sequence[Offer]], given: Mapping[Offer, str]) -> tuple[Collision, ...]:
     found = []
     for name, group in groups.items():
-        members = tuple(group)
-        if len(members) > 1:
-            servers = tuple(offer.server for offer in members)
-            found.append(Collision(name, servers, tuple(given.get(offer, "") for offer in members)))
+        if len(group) > 1:
+            servers = tuple(offer.server for offer in group)
+            found.append(Collision(name, servers, tuple(given.get(offer, "") for offer in group)))
     return tuple(found)

@@ -18,12 +18,15 @@ from hubbub.hub.config import CALL, OWN, SEARCH, STATUS, STATUS_URI
 from hubbub.hub.entries import entry_for
 from hubbub.hub.snapshot import Entry
 from hubbub.hub.status import HubStatus, status_of
+from hubbub.protocol.names import safe_name
 from hubbub.protocol.revisions import NEWEST_LEGACY, NEWEST_MODERN
 from hubbub.protocol.wire import ToolAnnotations
 
 if TYPE_CHECKING:
     from hubbub.hub.front import Front
 
+_HUB_KEY: Final = "hubbub/hub"
+_STATUS_NAMES: Final = (STATUS, safe_name(STATUS))
 _READS: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _decode = msgspec.json.Decoder(dict[str, Raw]).decode
 _encode = msgspec.json.Encoder().encode
@@ -66,7 +69,7 @@ _CALL_SCHEMA: Final = {
 def add_own(front: Front) -> None:
     """Give a front the tools and resources of the hub."""
 
-    @front.tool(name=STATUS, annotations=_READS)
+    @front.tool(name=STATUS, annotations=_READS, meta={_HUB_KEY: front.hub.id})
     async def status() -> HubStatus:
         """Tell which servers are behind this hub, how each is doing, and what is wrong."""
         return status_of(front)
@@ -103,6 +106,12 @@ def own_items(front: Front) -> dict[str, dict[str, Item]]:
         "resources": {entry.uri: _item(entry.uri, entry.uri, entry) for entry in resources},
         "templates": {entry.uri_template: _item(entry.uri_template, entry.uri_template, entry) for entry in templates},
     }
+
+
+def is_status_of(entry: Entry, hub: str) -> bool:
+    """Whether a listed tool is the status of the hub with this id."""
+    meta = entry.members.get("_meta") if entry.name in _STATUS_NAMES else None
+    return meta is not None and hub.encode() in bytes(meta)
 
 
 def _item(name: str, own: str, entry: Any) -> Item:

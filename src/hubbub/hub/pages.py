@@ -16,12 +16,10 @@ from msgspec import UNSET, Raw, UnsetType
 from hubbub import bounds
 from hubbub.errors import InvalidParams
 from hubbub.hub.catalog import Item
-from hubbub.hub.entries import Health, Kind, entry_for
+from hubbub.hub.entries import Health, Kind, encoded
 from hubbub.ports import Sealer
 from hubbub.protocol.model import Reply
 from hubbub.protocol.revisions import Revision
-
-_encode = msgspec.json.Encoder().encode
 
 
 class ToolsPage(Reply):
@@ -105,11 +103,11 @@ class Pages:
             if health is None:
                 health = healths[item.server] = self._health(item.server)
             description = descriptions.get(item.name, item.description) if kind == "tools" else item.description
-            entries.append(entry_for(item, kind, revision, health, description))
+            entries.append(encoded(item, kind, revision, health, description))
         cursor: str | UnsetType = UNSET
         if end < len(items):
             cursor = sealer.seal(f"cursor hub {kind}", [end, items[end - 1].name])
-        return Raw(_encode(entries)), cursor
+        return Raw(b"[%b]" % b",".join(entries)), cursor
 
 
 def _open(text: str, kind: Kind, sealer: Sealer) -> _Cursor:

@@ -7,7 +7,8 @@ before the answer. Logs reach only callers who want them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import logging
+from collections import deque
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +19,10 @@ from hubbub.errors import MethodNotFound
 from hubbub.hub.slots import Slots
 from hubbub.protocol.model import Call, Caller, Note, Reply
 
+logger = logging.getLogger("hubbub.hub")
 LOG: Final = "notifications/message"
+_NOTE_BYTES: Final = 256
+"""What a note takes besides its parameters."""
 _NEEDED: Final = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 
 
@@ -37,17 +41,19 @@ def scope_of(caller: Caller) -> tuple[str, str] | None:
 class Passage:
     """A `Peer`: the way back of one call."""
 
-    __slots__ = ("_lock", "_settled", "_slots", "call", "scope", "untold")
+    __slots__ = ("_bytes", "_slots", "_telling", "_untold", "call", "has_told_roots", "scope")
 
     def __init__(self, call: Call, slots: Slots) -> None:
         self.call = call
         self.scope: object = scope_of(call.caller) or self
         """Whose call it is: a client that is known again, or nobody but this call."""
         self._slots = slots
-        self._lock: asyncio.Lock | None = None
-        self._settled: asyncio.Event | None = None
-        self.untold = 0
+        self._untold: deque[Note] | None = None
         """What the caller is still to be told before its answer."""
+        self._bytes = 0
+        self._telling: asyncio.Task[None] | None = None
+        self.has_told_roots = False
+        """Whether the upstream was told something that holds beyond this call."""
 
     async def request(self, call: Call) -> Reply:
         """Ask the caller, who has heard all that was said before; the upstream waits meanwhile.
@@ -57,7 +63,9 @@ class Passage:
         """
         if not self.call.caller.can(_NEEDED.get(call.method, "")):
             raise MethodNotFound(call.method)
-        if self.untold:
+        if call.method == "roots/list":
+            self.has_told_roots = True
+        if self.has_untold:
             await self.settled()
         self._slots.lend()
         try:
@@ -65,35 +73,54 @@ class Passage:
         finally:
             self._slots.take_again()
 
-    def notify(self, note: Note) -> Coroutine[Any, Any, None]:
-        """Tell the caller. Counted at once, so that the answer waits for it."""
-        self.untold += 1
-        if self._lock is None or self._settled is None:
-            self._lock, self._settled = asyncio.Lock(), asyncio.Event()
-        self._settled.clear()
-        return self._tell(note)
+    async def notify(self, note: Note) -> None:
+        """Tell the caller, after all that was said before."""
+        self.tell(note)
+
+    def tell(self, note: Note) -> None:
+        """The same at once, so that no answer overtakes it. For callers who do not keep up, the oldest are dropped."""
+        if self._untold is None:
+            self._untold = deque()
+        self._untold.append(note)
+        self._bytes += _size(note)
+        if self._bytes > bounds.UNTOLD_BYTES:
+            self._drop_oldest()
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.get_running_loop().create_task(self._tell())
+
+    @property
+    def has_untold(self) -> bool:
+        """Whether there is something that the caller was not told yet."""
+        return self._telling is not None and not self._telling.done()
 
     async def settled(self) -> None:
         """Wait until everything was told."""
-        if self._settled is None:
-            return
-        try:
-            async with asyncio.timeout(bounds.SLOW_READER_S):
-                await self._settled.wait()
-        except TimeoutError:
-            return  # The caller does not read; the answer will not fare better.
+        if self._telling is not None:
+            # Who does not read for so long will not read the answer either.
+            await asyncio.wait([self._telling], timeout=bounds.SLOW_READER_S)
+            self.stop_telling()
 
-    async def _tell(self, note: Note) -> None:
-        assert self._lock is not None
-        assert self._settled is not None
-        try:
-            async with self._lock:
-                if note.method != LOG or self._hears(note.params):
+    def stop_telling(self) -> None:
+        """Nobody listens any more."""
+        if self._telling is not None and not self._telling.done():
+            self._telling.cancel()
+
+    async def _tell(self) -> None:
+        assert self._untold is not None
+        while self._untold:
+            note = self._untold.popleft()
+            self._bytes -= _size(note)
+            if note.method != LOG or self._hears(note.params):
+                try:
                     await self.call.back.notify(note)
-        finally:
-            self.untold -= 1
-            if not self.untold:
-                self._settled.set()
+                except Exception:  # Whatever keeps a caller from hearing must not keep it from its answer.
+                    logger.warning("a caller could not be told something", exc_info=True)
+
+    def _drop_oldest(self) -> None:
+        assert self._untold is not None
+        while len(self._untold) > 1 and self._bytes > bounds.UNTOLD_BYTES // 2:
+            self._bytes -= _size(self._untold.popleft())
+        logger.warning("a server says more than its caller reads; the oldest of it was dropped")
 
     def _hears(self, params: Any) -> bool:
         if not isinstance(params, Raw):
@@ -102,3 +129,7 @@ class Passage:
             return self.call.caller.hears(_decode_level(params).level)
         except msgspec.DecodeError:
             return False
+
+
+def _size(note: Note) -> int:
+    return _NOTE_BYTES + (len(note.params) if isinstance(note.params, Raw) else 0)

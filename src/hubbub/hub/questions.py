@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from hubbub import bounds
+from hubbub.client.client import Client
 from hubbub.errors import InvalidParams
 from hubbub.ports import Sealer
 from hubbub.protocol.model import Call, Caller, RawReply
@@ -31,6 +32,7 @@ class Questions:
     def __init__(self, upstream: str, sealer: Sealer) -> None:
         self._upstream = upstream
         self._sealer = sealer
+        self._speakers: dict[tuple[bytes, str | None], bytes] = {}
 
     def can_be_asked(self, caller: Caller) -> bool:
         """Whether there is anything that this caller answers."""
@@ -44,6 +46,21 @@ class Questions:
         if "roots" in declared:
             declared["roots"] = {}  # The hub does not tell servers when they change.
         return declared
+
+    def speaker(self, client: Client, caller: Caller) -> bytes:
+        """Who asks, for a server that is told with each request."""
+        capabilities = self.capabilities(caller)
+        key = (msgspec.json.encode(capabilities) if capabilities else b"", caller.least_log_level)
+        found = self._speakers.get(key)
+        if found is None:
+            if len(self._speakers) >= bounds.UPSTREAM_WAITING:
+                self._speakers.clear()
+            found = self._speakers[key] = client.speaking(capabilities, key[1])
+        return found
+
+    def forget_speakers(self) -> None:
+        """Another session may speak another version."""
+        self._speakers.clear()
 
     def state_of(self, call: Call) -> str | None:
         """The server's own state in a call that brings one back.

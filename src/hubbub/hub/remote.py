@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -68,7 +68,13 @@ class RemoteUpstream:
         self._breaker = Breaker(options.breaker_failures, backoff=backoff())
         self._keeper = Keeper(config.id, self._make_home, backoff=backoff(), on_change=self._kept)
         self._pool = Pool(
-            options, config.id, self._make_session, on_start=self._watch_here_too, on_end=self._session_ended
+            options,
+            config.id,
+            self._make_session,
+            are_processes=config.transport == "stdio",
+            make_room=lambda: self._rounds.give_one_up(after_s=bounds.UNANSWERED_S),
+            on_start=self._watch_here_too,
+            on_end=self._session_ended,
         )
         self._lists = Lists(
             config.id, self._keeper.ready, list_s=options.list_s, on_change=self._changed, on_outcome=self._listed
@@ -77,9 +83,9 @@ class RemoteUpstream:
         self._rounds = Rounds(sealer)
         self._home: UpstreamSession | None = None
         self._only: Caller | None = None
-        self._speakers: dict[tuple[bytes, str | None], bytes] = {}
         self._watched: dict[str, None] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._phase: Phase = "idle"
         self._since = time.time()
         self._is_closing = False
@@ -200,8 +206,16 @@ class RemoteUpstream:
 
     # -- calls ---------------------------------------------------------------------------
 
-    async def request(self, call: Call) -> Reply:
+    def request(self, call: Call) -> Coroutine[Any, Any, Reply]:
         """Pass a call on, once; see `Upstream`."""
+        client = self._keeper.client
+        if self._is_closing or client is None or not client.is_open or not self._breaker.is_closed:
+            return self._request(call)
+        if call.caller.revision.rounds and not client.revision.rounds:
+            return self._request(call)
+        return self._serve(call)  # nothing comes between: the way of most calls
+
+    async def _request(self, call: Call) -> Reply:
         if self._is_closing:
             if self._rounds.holds(call):
                 return await self._rounds.resume(call)
@@ -246,22 +260,29 @@ class RemoteUpstream:
             raise
 
     async def _serve(self, call: Call) -> Reply:
-        deadline = asyncio.get_running_loop().time() + self._seconds(call)
-        await self._slots.take(deadline)
+        deadline = self._loop_time() + self._seconds(call)
+        if not self._slots.take_now():
+            await self._slots.take(deadline)
         self._calls += 1
         passage = Passage(call, self._slots)
         is_answered = False
         session: UpstreamSession | None = None
         try:
-            session = await self._session(passage, deadline)
-            reply = await self._pass_on(passage, session, deadline)
+            session = self._first_session(passage) or await self._session(passage, deadline)
+            client = session.client
+            reply = await client.pass_on(call, self._how(passage, client, deadline))
             is_answered = True
+            self._succeeded()
+            self._finish(reply, call, client)
             return reply
         except RemoteError as error:
             is_answered = True
             self._succeeded()
             raise in_dialect(error, call, self._revision(session)) from None
         except _NO_ANSWER as error:
+            if isinstance(error, DeadlineExceeded) and session is not None and call.deadline is None:
+                # Of the time that is set, some was spent on the way here.
+                error = DeadlineExceeded(f"The answer to {call.method}", self._options.timeout_s)
             raise self._failed(call, error) from None
         except TimeoutError:
             raise self._failed(call, DeadlineExceeded(f"A session with {self.id}", self._options.timeout_s)) from None
@@ -271,27 +292,41 @@ class RemoteUpstream:
             self._slots.give_back()
             if session is not None:
                 self._part(session, passage, is_answered=is_answered)
-            if is_answered and passage.untold:
+            if not is_answered:
+                passage.stop_telling()
+            elif passage.has_untold:
                 await passage.settled()
 
-    async def _pass_on(self, passage: Passage, session: UpstreamSession, deadline: float) -> RawReply:
-        call, client = passage.call, session.client
+    def _how(self, passage: Passage, client: Client, deadline: float) -> Passing:
+        call = passage.call
         is_modern = client.revision.rounds
         passes_rounds = is_modern and call.caller.revision.rounds and call.method in askable
-        how = Passing(
+        return Passing(
             back=passage,
-            timeout_s=max(deadline - asyncio.get_running_loop().time(), 0.001),
-            speaker=self._speaker(client, call) if is_modern else b"",
+            timeout_s=max(deadline - self._loop_time(), 0.001),
+            speaker=self._questions.speaker(client, call.caller) if is_modern else b"",
             plays_rounds=not passes_rounds,
             request_state=self._questions.state_of(call) if passes_rounds else None,
         )
-        reply = await client.pass_on(call, how)
-        self._succeeded()
-        if passes_rounds:
+
+    def _finish(self, reply: RawReply, call: Call, client: Client) -> None:
+        """What a modern server's answer needs before its caller gets it."""
+        if not client.revision.rounds:
+            return
+        if call.caller.revision.rounds and call.method in askable:
             self._questions.seal_state(reply, call)
-        if is_modern and call.caller.revision.structured == "object" and call.method == "tools/call":
+        if call.caller.revision.structured == "object" and call.method == "tools/call":
             reply.wraps = call.params.name in self.snapshot.wrapped
-        return reply
+
+    def _first_session(self, passage: Passage) -> UpstreamSession | None:
+        """The first session, if a call that brings nothing of its own can just go there."""
+        home = self._home
+        if home is None or home.owner is not None or self._keeper.open_client is not home.client:
+            return None
+        if self._kind(home, passage) is not None:
+            return None
+        home.passages[passage] = None
+        return home
 
     async def _session(self, passage: Passage, deadline: float) -> UpstreamSession:
         home = self._home
@@ -314,7 +349,7 @@ class RemoteUpstream:
             return None
         is_own = self._keeps_own and caller.scope is not None and not first.sends_tool_headers
         if first.revision.stateless:
-            return Kind(is_private=True) if is_own else None
+            return Kind(is_alone=True) if is_own else None
         capabilities = self._questions.capabilities(caller)
         level = caller.log_level if "logging" in first.server_capabilities else None
         if not capabilities and level is None and not is_own and home.owner is None:
@@ -328,21 +363,15 @@ class RemoteUpstream:
         else:
             self._pool.part(session, passage, is_answered=is_answered)
 
-    def _speaker(self, client: Client, call: Call) -> bytes:
-        """Who asks, for a server that is told with each request."""
-        capabilities = self._questions.capabilities(call.caller)
-        key = (msgspec.json.encode(capabilities) if capabilities else b"", call.caller.least_log_level)
-        found = self._speakers.get(key)
-        if found is None:
-            if len(self._speakers) >= bounds.UPSTREAM_WAITING:
-                self._speakers.clear()
-            found = self._speakers[key] = client.speaking(capabilities, key[1])
-        return found
+    def _loop_time(self) -> float:
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return self._loop.time()
 
     def _seconds(self, call: Call) -> float:
         seconds = self._options.timeout_s
         if call.deadline is not None:
-            seconds = min(seconds, max(call.deadline - asyncio.get_running_loop().time(), 0.001))
+            seconds = min(seconds, max(call.deadline - self._loop_time(), 0.001))
         return seconds
 
     # -- failing -------------------------------------------------------------------------
@@ -386,6 +415,9 @@ class RemoteUpstream:
             self._watched.pop(uri, None)
             raise
 
+    def end_scope(self, scope: str) -> None:
+        """Nothing: a server elsewhere knows its own sessions."""
+
     async def unsubscribe(self, uri: str) -> None:
         """Hear of them no more."""
         if self._watched.pop(uri, UNSET) is UNSET or self._keeper.client is None:
@@ -395,10 +427,10 @@ class RemoteUpstream:
 
     def _processes(self) -> list[Client]:
         """Sessions that are servers of their own, which know nothing of what happens in the others."""
-        return self._pool.clients() if self._config.transport == "stdio" else []
+        return self._pool.clients() if self._pool.are_processes else []
 
     async def _watch_here_too(self, session: UpstreamSession) -> None:
-        if self._config.transport != "stdio":
+        if not self._pool.are_processes:
             return
         for uri in self._watched:
             try:
@@ -408,13 +440,13 @@ class RemoteUpstream:
 
     def _session_ended(self, session: UpstreamSession) -> None:
         """What only that process had is gone with it."""
-        if self._config.transport == "stdio" and session.has_told:
+        if self._pool.are_processes and session.has_told:
             self._renewed()
 
     def _kept(self) -> None:
         """The keeper has a client, or has lost it, or waits."""
         if self._keeper.client is not None:
-            self._speakers.clear()
+            self._questions.forget_speakers()
             self._pool.tells_calls_apart = self._keeper.client.tells_calls_apart
             self._breaker.let_try()
             self._renewed()

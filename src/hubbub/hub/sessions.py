@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
 
 import msgspec
 
@@ -25,6 +25,9 @@ from hubbub.protocol.model import Call, Note, Reply
 
 logger = logging.getLogger("hubbub.hub")
 
+_LOOK_S: Final = 1.0
+"""How often whoever waits for a session looks whether another could be ended."""
+
 
 class Kind(msgspec.Struct, frozen=True):
     """What callers of one session have in common."""
@@ -32,8 +35,8 @@ class Kind(msgspec.Struct, frozen=True):
     capabilities: bytes = b"{}"
     """As JSON in canonical order."""
     log_level: str | None = None
-    is_private: bool = False
-    """Whether the server may learn something on it that is only one client's, so that no other may have it after."""
+    is_alone: bool = False
+    """Whether the server may learn something on it that is only one client's, as the roots are."""
 
 
 class UpstreamSession:
@@ -46,6 +49,8 @@ class UpstreamSession:
         """Whose it is now, or was last, where one alone has it."""
         self.asks_strays = False
         """Whether the server asked something without saying about which call."""
+        self.has_learnt = False
+        """Whether the server knows something of its owner now that no other client's calls may meet."""
         self.has_told = False
         """Whether the server told of changes on it."""
         self.passages: dict[Passage, None] = {}
@@ -74,6 +79,7 @@ class UpstreamSession:
     def leave(self, passage: Passage, *, is_answered: bool) -> None:
         """A call has ended."""
         del self.passages[passage]
+        self.has_learnt = self.has_learnt or passage.has_told_roots
         if not is_answered:
             self._keep_in_mind(passage)
         elif self._left and self.kind is None:
@@ -94,15 +100,24 @@ class UpstreamSession:
         """A question about no call in particular: it can only be for the one client whose calls are here."""
         self.asks_strays = True
         is_nobodys = self.kind is None and self.owner is None
-        passage = None if is_nobodys else self._only_client(self.passages)
-        if passage is None:
-            raise MethodNotFound(call.method)
-        return await passage.request(call)
+        while True:
+            passage = None if is_nobodys else self._only_client(self.passages)
+            if passage is None:
+                raise MethodNotFound(call.method)
+            if not passage.has_untold:
+                return await passage.request(call)
+            # That call may be answered meanwhile, and nobody hears a question after its answer: choose again.
+            await passage.settled()
 
-    def notify(self, note: Note) -> Coroutine[Any, Any, None]:
-        """A message about no call in particular. Whose it is is decided at once, so that no answer overtakes it."""
+    async def notify(self, note: Note) -> None:
+        """A message about no call in particular."""
+        self.tell(note)
+
+    def tell(self, note: Note) -> None:
+        """The same; whose it is is decided at once, so that no answer overtakes it."""
         passage = self._heard_by(note)
-        return _nothing() if passage is None else passage.notify(note)
+        if passage is not None:
+            passage.tell(note)
 
     def _heard_by(self, note: Note) -> Passage | None:
         if note.method != LOG:
@@ -125,10 +140,6 @@ class UpstreamSession:
         return None if found is None or self._left.keys() - {found.scope} else found
 
 
-async def _nothing() -> None:
-    """What is left to do about a message for nobody."""
-
-
 class Pool:
     """The sessions besides the first."""
 
@@ -138,12 +149,17 @@ class Pool:
         what: str,
         make: Callable[[UpstreamSession, Mapping[str, Any]], Client],
         *,
+        are_processes: bool,
+        make_room: Callable[[], Any],
         on_start: Callable[[UpstreamSession], Awaitable[None]],
         on_end: Callable[[UpstreamSession], None],
     ) -> None:
         self._options = options
         self._what = what
         self._make = make
+        self.are_processes = are_processes
+        self._make_room = make_room
+        """Asked to end a call that nobody comes back for, when all sessions are in use."""
         self._on_start = on_start
         self._on_end = on_end
         self._sessions: dict[UpstreamSession, None] = {}
@@ -156,6 +172,13 @@ class Pool:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    @property
+    def most(self) -> int:
+        """How many there may be. Where they cost no process, there is one for each call if need be."""
+        if self.are_processes:
+            return self._options.max_sessions
+        return max(self._options.max_sessions, self._options.max_calls)
+
     def clients(self) -> list[Client]:
         """Those that can be asked now."""
         return [session.client for session in self._sessions if session.client.is_open]
@@ -167,7 +190,7 @@ class Pool:
             Overloaded: all are in use by others.
             HubbubError: it cannot be started.
         """
-        is_alone = kind.is_private or not self.tells_calls_apart or self._options.sessions == "own"
+        is_alone = kind.is_alone or not self.tells_calls_apart or self._options.sessions == "own"
         while True:
             session = self._find(passage, kind, is_alone=is_alone) or self._open(kind)
             if session is not None:
@@ -227,12 +250,11 @@ class Pool:
         return free
 
     def _is_reusable(self, session: UpstreamSession) -> bool:
-        assert session.kind is not None
-        return session.is_clean and not session.kind.is_private and self._options.sessions == "shared"
+        return session.is_clean and not session.has_learnt and self._options.sessions == "shared"
 
     def _open(self, kind: Kind) -> UpstreamSession | None:
         """A new one, in place of an idle one if there are too many."""
-        if len(self._sessions) >= self._options.max_sessions:
+        if len(self._sessions) >= self.most:
             idle = [session for session in self._sessions if not session.passages]
             if not idle:
                 return None
@@ -262,14 +284,16 @@ class Pool:
 
     async def _wait(self, deadline: float) -> None:
         if len(self._waiting) >= self._options.max_waiting:
-            raise Overloaded(f"sessions with {self._what}", self._options.max_sessions)
+            raise Overloaded(f"sessions with {self._what}", self.most)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
             async with asyncio.timeout_at(deadline):
-                await turn
+                while not turn.done():
+                    self._make_room()
+                    await asyncio.wait([turn], timeout=_LOOK_S)
         except TimeoutError:
-            raise Overloaded(f"sessions with {self._what}", self._options.max_sessions) from None
+            raise Overloaded(f"sessions with {self._what}", self.most) from None
         finally:
             self._waiting.remove(turn)
 

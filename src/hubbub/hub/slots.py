@@ -31,14 +31,20 @@ class Slots:
         """How many stand in line."""
         return len(self._waiting)
 
+    def take_now(self) -> bool:
+        """Get a slot if there is one for whoever comes now."""
+        if self._waiting or self.running >= self._limit:
+            return False
+        self.running += 1
+        return True
+
     async def take(self, deadline: float) -> None:
         """Get a slot, at the latest at this time on the loop's clock.
 
         Raises:
             Overloaded: too many wait, or it took too long.
         """
-        if self.running < self._limit and not self._waiting:
-            self.running += 1
+        if self.take_now():
             return
         if len(self._waiting) >= self._most_waiting:
             raise Overloaded(self._what, self._limit)

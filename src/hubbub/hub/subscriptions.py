@@ -51,12 +51,13 @@ class Subscriptions:
         if task is None:
             subscribe = self._upstreams[watched.server].subscribe(watched.uri)
             task = self._open[watched] = asyncio.get_running_loop().create_task(subscribe)
-        try:
-            await asyncio.shield(task)
-        except HubbubError:
-            if self._open.get(watched) is task:
-                self._forget(watched)
-            raise
+            task.add_done_callback(lambda done: self._subscribed(watched, done))
+        await asyncio.shield(task)
+
+    def _subscribed(self, watched: Watched, task: asyncio.Task[None]) -> None:
+        """Forget what could not be subscribed to, also if nobody waits any more to hear why."""
+        if (task.cancelled() or task.exception() is not None) and self._open.get(watched) is task:
+            self._forget(watched)
 
     def hold(self, watched: Watched) -> None:
         """Count somebody who says when it is over."""

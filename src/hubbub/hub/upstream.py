@@ -16,7 +16,7 @@ from hubbub import bounds
 from hubbub.client.watching import Change
 from hubbub.hub.snapshot import Snapshot
 from hubbub.ports import Peer
-from hubbub.protocol.model import Call
+from hubbub.protocol.model import Call, Caller
 
 Phase: TypeAlias = Literal["idle", "connecting", "ready", "down", "closing"]
 
@@ -112,6 +112,12 @@ class Upstream(Peer, Protocol):
 
     async def unsubscribe(self, uri: str) -> None:
         """Hear of them no more."""
+
+    def dedicate(self, caller: Caller) -> None:
+        """There is only this one client, as on stdio."""
+
+    def end_scope(self, scope: str) -> None:
+        """A caller's session has ended: what was kept for it can go."""
 
     async def close(self, drain_s: float = bounds.UPSTREAM_DRAIN_S) -> None:
         """Take no more calls, let those in flight finish within this time, then part with the server."""

@@ -64,10 +64,7 @@ class Shown:
         return self._addressed(self.catalog.templates)
 
     def _shows(self, item: Item, view: View) -> bool:
-        if not self.has(item.server) or not view.names(item.name, item.qualified):
-            return False
-        hints = item.annotations
-        return not view.read_only or (hints is not None and hints.read_only_hint is True)
+        return self.has(item.server) and view.names(item.name, item.qualified) and _may_be_used(item, view)
 
     def _is_shown(self, name: str, kind: Named) -> bool:
         return (self.tool(name) if kind is self.catalog.tools else self.prompt(name)) is not None
@@ -75,9 +72,23 @@ class Shown:
     def _named(self, kind: Named, view: View) -> dict[str, Item]:
         if self._settings is None:
             return kind.listed
-        return {name: item for name, item in kind.listed.items() if self._shows(item, view)}
+        found = view.choose(kind.listed, _qualified)
+        return {name: item for name, item in found.items() if self.has(item.server) and _may_be_used(item, view)}
 
     def _addressed(self, kind: Addressed) -> dict[str, Item]:
         if self._servers is None:
             return kind.listed
         return {uri: item for uri, item in kind.listed.items() if item.server in self._servers}
+
+
+def _qualified(item: Item) -> str:
+    return item.qualified
+
+
+def _may_be_used(item: Item, view: View) -> bool:
+    """Whether its own name is not left out, and it only reads if that is all that may be done."""
+    # What is left out stays so, also when another server comes with the same name and both get longer ones.
+    if item.wanted != item.name and view.leaves_out(item.wanted):
+        return False
+    hints = item.annotations
+    return not view.read_only or (hints is not None and hints.read_only_hint is True)

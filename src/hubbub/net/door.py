@@ -1,16 +1,16 @@
-"""The only door out: HTTP and WebSocket through aiohttp, guarded and bounded.
+"""The only door out, guarded and bounded: HTTP over our own connections, WebSocket through aiohttp.
 
 One door for each server, with its own connections and TLS context. Redirects are never
 followed, proxies of the environment never used, cookies never kept. Each socket is
-asked for at the guard (`hubbub.net.egress`). Everything that aiohttp can raise leaves
-here as a `TransportError`. aiohttp is loaded with the first request of the process.
+asked for at the guard (`hubbub.net.egress`). Whatever goes wrong leaves here as a
+`TransportError`. What HTTP needs is loaded with the first request, aiohttp with the first WebSocket.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from hubbub import bounds
@@ -19,6 +19,9 @@ from hubbub.net.egress import Egress, kind_of
 
 if TYPE_CHECKING:
     import aiohttp
+
+    from hubbub.net.answer import Answer
+    from hubbub.net.pool import Pool
 
 _REFUSED: Final = "the name leads to an address that this client does not connect to"
 
@@ -38,8 +41,8 @@ class Door:
         self._egress = egress
         self._connect_s = connect_s
         self._idle_s = idle_s
+        self._pool: Pool | None = None
         self._session: aiohttp.ClientSession | None = None
-        self._last: tuple[tuple[str, bool], Any, Any] | None = None
 
     async def send(
         self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None, is_stream: bool = False
@@ -49,26 +52,14 @@ class Door:
         Raises:
             TransportError: there is no answer. Deadlines are the caller's.
         """
-        session = self._open(url)
-        address, patience = self._prepared(url, is_stream=is_stream)
+        if self._pool is None:
+            from hubbub.net.pool import Pool
+
+            self._pool = Pool(self._make_socket, self._connect_s)
         try:
-            response = await session.request(
-                method, address, headers=headers, data=body, allow_redirects=False, timeout=patience
-            )
-        except _failures() as error:
-            raise _failure(error) from error
-        return Answer(response)
-
-    def _prepared(self, url: str, *, is_stream: bool) -> tuple[Any, Any]:
-        """The address and the limits of time as the library wants them; nearly all requests go to the same place."""
-        if self._last is None or self._last[0] != (url, is_stream):
-            import aiohttp
-            import yarl
-
-            idle_s = None if is_stream else self._idle_s
-            patience = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_s, sock_read=idle_s)
-            self._last = (url, is_stream), yarl.URL(url, encoded=True), patience
-        return self._last[1:]
+            return await self._pool.send(method, url, headers, body, None if is_stream else self._idle_s)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise _unreachable(error) from error
 
     async def open_socket(
         self, url: str, *, headers: Mapping[str, str], protocols: Sequence[str], limit: int
@@ -107,6 +98,8 @@ class Door:
 
     async def close(self) -> None:
         """Drop every connection."""
+        if self._pool is not None:
+            await self._pool.close()
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
@@ -118,7 +111,7 @@ class Door:
             connector = aiohttp.TCPConnector(
                 limit=bounds.IN_FLIGHT,
                 socket_factory=self._make_socket,
-                ssl=_tls_context() if url.startswith(("https:", "wss:")) else True,
+                ssl=_tls_context() if url.startswith("wss:") else True,
             )
             self._session = aiohttp.ClientSession(
                 connector=connector,
@@ -137,68 +130,6 @@ class Door:
         made = socket.socket(family=family, type=kind, proto=protocol)
         made.setblocking(False)
         return made
-
-
-class Answer:
-    """The answer to one request."""
-
-    __slots__ = ("_response", "status")
-
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._response = response
-        self.status = response.status
-
-    @property
-    def is_success(self) -> bool:
-        """Whether the status is one of success."""
-        return 200 <= self.status < 300
-
-    @property
-    def media_type(self) -> str:
-        """The content type without parameters, in lower case."""
-        return self.header("Content-Type").partition(";")[0].strip().lower()
-
-    def header(self, name: str) -> str:
-        """A header's value; empty if it is not there."""
-        return self._response.headers.get(name, "")
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The body, as it comes; decompressed.
-
-        Raises:
-            TransportError: it breaks off.
-        """
-        content = self._response.content
-        try:
-            while chunk := await content.readany():
-                yield chunk
-        except _failures() as error:
-            raise _failure(error) from error
-
-    async def read(self, limit: int) -> bytes:
-        """The whole body.
-
-        Raises:
-            TransportError: `HTTP_BODY_TOO_LARGE`, or it breaks off.
-        """
-        announced = self._response.content_length
-        if announced is not None and announced > limit:
-            raise self._too_large(limit)
-        chunks, size = [], 0
-        async for chunk in self.chunks():
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > limit:
-                raise self._too_large(limit)
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-    def close(self) -> None:
-        """Take no more of it: a connection whose answer was not read to its end is dropped."""
-        self._response.close()
-
-    def _too_large(self, limit: int) -> TransportError:
-        data = {"max_bytes": limit, "status": self.status, "content_type": self.media_type}
-        return TransportError("HTTP_BODY_TOO_LARGE", f"The server's answer is larger than {limit} bytes", data)
 
 
 class Socket:
@@ -263,10 +194,15 @@ def _failure(error: Exception) -> TransportError:
     """What aiohttp raised, as ours. The text of its errors may quote headers and addresses, so only kinds are told."""
     import aiohttp
 
-    reason: BaseException | None = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    if isinstance(reason, _RefusedAddress):
-        return EgressRefused(f"Refused: {_REFUSED}", can_be_allowed=not isinstance(reason, _ForbiddenAddress))
-    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
-        told = getattr(reason, "strerror", None) or type(error).__name__
-        return TransportError("TRANSPORT_ERROR", f"The server cannot be reached: {told}", may_have_executed=False)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return _unreachable(error.os_error)
+    if isinstance(error, aiohttp.ConnectionTimeoutError | _RefusedAddress):
+        return _unreachable(error)
     return TransportError("TRANSPORT_ERROR", f"The connection to the server broke: {type(error).__name__}")
+
+
+def _unreachable(error: Exception) -> TransportError:
+    if isinstance(error, _RefusedAddress):
+        return EgressRefused(f"Refused: {_REFUSED}", can_be_allowed=not isinstance(error, _ForbiddenAddress))
+    told = getattr(error, "strerror", None) or type(error).__name__
+    return TransportError("TRANSPORT_ERROR", f"The server cannot be reached: {told}", may_have_executed=False)

@@ -55,6 +55,10 @@ def _failure_data(error: errors.ToolFailure) -> dict[str, Any] | None:
     return data or None
 
 
+def _missing_data(error: errors.ResourceNotFound) -> dict[str, Any]:
+    return {"uri": error.uri} if error.code is None else {"uri": error.uri, "code": error.code}
+
+
 FORMS: dict[type[errors.HubbubError], Form] = {
     errors.HubbubError: _everywhere(INTERNAL_ERROR),
     errors.ParseError: _everywhere(PARSE_ERROR, 400),
@@ -84,7 +88,7 @@ FORMS: dict[type[errors.HubbubError], Form] = {
         lambda error: {"toolName": error.name, "availableTools": error.available},
     ),
     errors.PromptNotFound: _everywhere(INVALID_PARAMS, 200, lambda error: {"promptName": error.name}),
-    errors.ResourceNotFound: Form(INVALID_PARAMS, -32002, -32001, 200, lambda error: {"uri": error.uri}),
+    errors.ResourceNotFound: Form(INVALID_PARAMS, -32002, -32001, 200, _missing_data),
     # In the MCP eras a failed tool is a result; these are the prompts and resources that failed.
     errors.ToolFailure: Form(INTERNAL_ERROR, INTERNAL_ERROR, -32002, 200, _failure_data),
     errors.ArgumentsInvalid: Form(INVALID_PARAMS, INVALID_PARAMS, -32003, 200, _failure_data),

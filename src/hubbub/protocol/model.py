@@ -55,6 +55,16 @@ class Caller(msgspec.Struct, kw_only=True):
     watching: set[str] = msgspec.field(default_factory=set)
     """Resources that a legacy session subscribed to."""
 
+    @property
+    def state_scope(self) -> str | None:
+        """Names where what tools keep for this caller lives: its own scope, or whoever it proved to be.
+
+        A scope that somebody else got hold of, such as a cookie, opens nothing of its owner's.
+        """
+        if self.principal is ANONYMOUS:
+            return self.scope
+        return f"{self.scope or 'principal'}:{self.principal.name}"
+
     def can(self, capability: str, mode: str | None = None) -> bool:
         """Whether the client declared this capability, and this mode of it."""
         if mode is None:
@@ -117,6 +127,8 @@ class Note(msgspec.Struct, gc=False):
 
     method: str
     params: Any = UNSET
+    scope: str | None = None
+    """Whom it concerns, by `Caller.state_scope`; None is everybody. Never sent."""
 
 
 class Reply(msgspec.Struct, kw_only=True, rename="camel"):

@@ -72,13 +72,26 @@ def _field_problem(what: str, name: str, path: str, schema: dict[str, Any]) -> s
 def _choices(message: str, path: str, schema: dict[str, Any]) -> str:
     if not message.startswith("Invalid enum value"):
         return ""
-    described = schema["properties"].get(path, {})
-    for candidate in (described, *described.get("anyOf", ())):
-        name = candidate.get("$ref", "").rpartition("/")[2]
-        choices = schema.get("$defs", {}).get(name, candidate).get("enum")
-        if choices:
-            return f"; allowed values: {', '.join(map(repr, choices))}"
-    return ""
+    candidates = [schema]
+    for step in re.findall(r"[^.\[\]]+|\[\w*\]", path):
+        inside = [_inside(candidate, step) for candidate in candidates]
+        candidates = [form for described in inside if described is not None for form in _forms(described, schema)]
+    choices = next((candidate["enum"] for candidate in candidates if "enum" in candidate), ())
+    return f"; allowed values: {', '.join(map(repr, choices))}" if choices else ""
+
+
+def _inside(described: dict[str, Any], step: str) -> dict[str, Any] | None:
+    found = described.get("items") if step.startswith("[") else described.get("properties", {}).get(step)
+    return found if isinstance(found, dict) else None
+
+
+def _forms(described: dict[str, Any], schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a value may look like, with references followed once."""
+    definitions = schema.get("$defs", {})
+    return [
+        definitions.get(candidate.get("$ref", "").rpartition("/")[2], candidate)
+        for candidate in (described, *described.get("anyOf", ()))
+    ]
 
 
 def _placed(path: str, message: str) -> str:

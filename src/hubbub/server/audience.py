@@ -24,8 +24,16 @@ RESOURCES_CHANGED = "notifications/resources/list_changed"
 RESOURCE_UPDATED = "notifications/resources/updated"
 
 
+EVERY_SCOPE = "*"
+"""The scope of a listener that hears everything and passes it on."""
+
+
 class Listener(Protocol):
     """Someone who may want to hear of a change."""
+
+    @property
+    def scope(self) -> str | None:
+        """Where their state lives: some changes concern nobody else."""
 
     @property
     def watching(self) -> Collection[str]:
@@ -69,9 +77,10 @@ class Audience:
         return {uri for listener in self._listeners for uri in listener.watching}
 
     def publish(self, note: Note) -> None:
-        """Tell everyone."""
+        """Tell everyone whom it concerns."""
         for listener in list(self._listeners):
-            listener.hear(note)
+            if note.scope is None or listener.scope in (note.scope, EVERY_SCOPE):
+                listener.hear(note)
 
     def __len__(self) -> int:
         return len(self._listeners)
@@ -100,6 +109,11 @@ class Listen:
     def back(self) -> Peer:
         """Where the notes go."""
         return self._call.back
+
+    @property
+    def scope(self) -> str | None:
+        """Where the listening caller's state lives."""
+        return self._call.caller.state_scope
 
     @property
     def watching(self) -> Collection[str]:

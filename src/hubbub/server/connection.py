@@ -195,6 +195,11 @@ class Connection:
 
     # -- what goes out ---------------------------------------------------------
 
+    @property
+    def scope(self) -> str | None:
+        """Where the client's state lives."""
+        return self._caller.state_scope
+
     async def request(self, call: Call) -> Reply:
         """Ask the client something."""
         return await self._questions.ask(call, self._send_and_drain)
@@ -241,6 +246,7 @@ class Connection:
             task.cancel()
         if running:
             await asyncio.wait(running, timeout=bounds.STOP_S)
+        self._server.end_scope(self._caller.state_scope)
 
 
 def open_session(params: InitializeParams, principal: Principal, scope: str | None) -> Caller:

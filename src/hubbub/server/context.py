@@ -91,6 +91,8 @@ class Context:
         self.is_cancelled = False
         """Whether the caller no longer wants the answer. An async handler is told by `CancelledError`;
         one that runs in a thread looks here now and then."""
+        self.result_meta: dict[str, Any] = {}
+        """Goes into `_meta` of a tool's result; keys have a prefix of your own, as in `example.com/cost`."""
         self._loop = asyncio.get_running_loop()
         self._ended = False
         self._waiting: set[Future[Any]] = set()
@@ -99,6 +101,14 @@ class Context:
     def caller(self) -> Caller:
         """Who calls: principal, client name, capabilities, revision."""
         return self.call.caller
+
+    @property
+    def scope(self) -> str | None:
+        """Names where the caller's state belongs: its session, cookie or process, or whoever it proved to be.
+
+        None where a call follows from no other: an unknown caller of the stateless era.
+        """
+        return self.call.caller.state_scope
 
     @property
     def lifespan(self) -> Any:

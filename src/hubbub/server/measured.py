@@ -9,13 +9,22 @@ import asyncio
 from collections.abc import Callable
 from time import perf_counter
 
+import msgspec
+
 from hubbub.errors import MethodNotFound, ToolFailure
 from hubbub.ports import Peer
-from hubbub.protocol.model import Call, Note, Reply
+from hubbub.protocol.model import Call, Note, RawReply, Reply
 from hubbub.protocol.wire import ToolReply
 from hubbub.server.methods import METHODS
 
 Record = Callable[[str, str, str, float], None]
+
+
+class _Result(msgspec.Struct):
+    is_error: bool = msgspec.field(default=False, name="isError")
+
+
+_decode_result = msgspec.json.Decoder(_Result).decode
 
 
 class Measured:
@@ -32,7 +41,7 @@ class Measured:
             method = "tools/call"
         try:
             reply = await self._peer.request(call)
-            outcome = "tool_error" if isinstance(reply, ToolReply) and reply.is_error is True else "ok"
+            outcome = "tool_error" if _has_failed(reply) else "ok"
             return reply
         except ToolFailure:
             outcome = "tool_error"
@@ -49,3 +58,15 @@ class Measured:
     async def notify(self, note: Note) -> None:
         """Pass it on."""
         await self._peer.notify(note)
+
+
+def _has_failed(reply: Reply) -> bool:
+    """Whether it is the result of a tool that failed, here or behind a hub."""
+    if isinstance(reply, ToolReply):
+        return reply.is_error is True
+    if not isinstance(reply, RawReply) or b'"isError"' not in bytes(reply.body):
+        return False
+    try:
+        return _decode_result(reply.body).is_error
+    except msgspec.DecodeError:
+        return False

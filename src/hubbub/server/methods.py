@@ -66,6 +66,8 @@ async def run_tool(server: Server, tool: Tool, arguments: msgspec.Raw, call: Cal
         return reply
     except ToolFailure as failure:
         failure.plain_code = tool.plain_code
+        if isinstance(failure, ArgumentsInvalid) and failure.code is None:
+            failure.code = tool.invalid_code
         failure.as_result = tool.fails_as_result
         failure.has_schema = tool.has_output_schema
         raise

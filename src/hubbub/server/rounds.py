@@ -54,8 +54,8 @@ class Rounds:
 
     async def begin(self, call: Call, start: Start) -> Reply:
         """Run a handler that may ask; its result, or its first questions."""
-        if len(self._rounds) >= self._limit:
-            self._give_one_up()
+        if len(self._rounds) >= self._limit and not self.give_one_up():
+            raise Overloaded("exchanges", self._limit)
         round_ = Round(os.urandom(12).hex(), _digest(call), call, self._answer_s)
         self._rounds[round_.id] = round_
         round_.start(start, self._forget)
@@ -87,14 +87,19 @@ class Rounds:
         if tasks:
             await asyncio.wait(tasks, timeout=bounds.STOP_S)
 
-    def _give_one_up(self) -> None:
-        """End the exchange that has waited longest: callers who never come back must not keep others out."""
+    def give_one_up(self, *, after_s: float = 0.0) -> bool:
+        """End the exchange that has waited longest: callers who never come back must not keep others out.
+
+        Whether there was one that has waited so long.
+        """
+        latest = asyncio.get_running_loop().time() - after_s
         waiting = next((round_ for round_ in self._rounds.values() if round_.is_suspended), None)
-        if waiting is None:
-            raise Overloaded("exchanges", self._limit)
+        if waiting is None or waiting.asked_at > latest:
+            return False
         self._forget(waiting)
         assert waiting.task is not None
         waiting.task.cancel()
+        return True
 
     def _find(self, call: Call) -> Round:
         try:
@@ -137,6 +142,8 @@ class Round:
         self._answer_s = answer_s
         self._questions: dict[str, _Question] = {}
         self._asked = 0
+        self.asked_at = 0.0
+        """When its caller was asked last, on the loop's clock."""
         self._next: asyncio.Future[Reply] | None = None
 
     @property
@@ -227,6 +234,7 @@ class Round:
             key: {"method": question.call.method, "params": question.call.raw}
             for key, question in self._questions.items()
         }
+        self.asked_at = asyncio.get_running_loop().time()
         self._next.set_result(InputRequired(result_type="input_required", input_requests=requests))
 
     def _finish(self, task: asyncio.Task[Reply]) -> None:

@@ -11,6 +11,7 @@ knows nothing of bytes or transports; `hubbub.app` puts it on one.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar, overload
@@ -35,6 +36,8 @@ from hubbub.server.rounds import Rounds
 from hubbub.server.threads import Threads
 from hubbub.server.tools import Tool
 from hubbub.server.views import EVERYTHING, View
+
+logger = logging.getLogger("hubbub.server")
 
 F = TypeVar("F", bound=Callable[..., Any])
 _NO_HEADERS: Mapping[str, tuple[str, ...]] = {}
@@ -89,6 +92,7 @@ class Server:
         """Each says what is wrong with something the server depends on, or None."""
         self.peer: Peer = self
         """The server as callers reach it: itself, inside whatever counts, traces or limits its calls."""
+        self._scope_listeners: list[Callable[[str], object]] = []
         self._lifespans: list[Lifespan] = [lifespan] if lifespan is not None else []
         self.profiles = dict(profiles or {})
         self.view = EVERYTHING
@@ -185,9 +189,23 @@ class Server:
 
     # -- telling -------------------------------------------------------------
 
-    def resource_updated(self, uri: str) -> None:
-        """Tell whoever watches this resource that it changed."""
-        self.audience.publish(Note(RESOURCE_UPDATED, UpdatedParams(uri)))
+    def resource_updated(self, uri: str, *, scope: str | None = None) -> None:
+        """Tell whoever watches this resource that it changed; with a `Context.scope`, only who has that scope."""
+        self.audience.publish(Note(RESOURCE_UPDATED, UpdatedParams(uri), scope))
+
+    def on_scope_end(self, listener: Callable[[str], object]) -> None:
+        """Call `listener` with each `Context.scope` whose session has ended: what was kept for it can go."""
+        self._scope_listeners.append(listener)
+
+    def end_scope(self, scope: str | None) -> None:
+        """A session has ended. Called by whoever keeps sessions."""
+        if scope is None:
+            return
+        for listener in self._scope_listeners:
+            try:
+                listener(scope)
+            except Exception:
+                logger.exception("something was not told that a session has ended")
 
     async def problems(self) -> list[str]:
         """What keeps the server from being ready."""

@@ -50,6 +50,7 @@ class Tool:
         icons: list[Icon] | None = None,
         meta: dict[str, Any] | None = None,
         plain_code: int | None = None,
+        invalid_code: str | None = None,
         fails_as_result: bool = False,
     ) -> None:
         self.function = function
@@ -58,6 +59,8 @@ class Tool:
         self.description = description if description is not None else _summary(function)
         self.plain_code = plain_code
         """The JSON-RPC code of this tool's failures in the plain dialect."""
+        self.invalid_code = invalid_code
+        """The `code` of failures that tell of wrong arguments, for tools whose other failures have codes too."""
         self.fails_as_result = fails_as_result
         """Whether a failure is a result even in the plain dialect."""
         self.arguments: Arguments | DataArguments = _arguments(function, input_schema)
@@ -116,7 +119,11 @@ class Tool:
         arguments = self.arguments.decode(raw)
         if self.asks:
             arguments |= answers or await gather_answers(self.asks, Context(call, server))
-        return self._reply(await self._handler.call(arguments, call, server), call.caller.revision)
+        reply = self._reply(await self._handler.call(arguments, call, server), call.caller.revision)
+        context_name = self._handler.context_name
+        if context_name is not None and (meta := arguments[context_name].result_meta):
+            reply.meta = meta if reply.meta is UNSET else reply.meta | meta
+        return reply
 
     def _reply(self, value: Any, revision: Revision) -> ToolReply:
         if isinstance(value, ToolReply):

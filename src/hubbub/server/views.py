@@ -5,12 +5,19 @@ One `View` serves tool profiles, hub endpoints and an agent's allow and deny lis
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
-from typing import Protocol
+import fnmatch
+import functools
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
 from hubbub.protocol.wire import ToolAnnotations
+
+T = TypeVar("T")
+_Match: TypeAlias = Callable[[str], re.Match[str] | None]
+_NOTHING: Final = r"(?!)"
 
 
 class Visible(Protocol):
@@ -44,12 +51,32 @@ class View(msgspec.Struct, frozen=True):
         """Whether the patterns let a name through; one with a slash may also mean the `qualified` name."""
         return _matches(name, qualified, self.include) and not _matches(name, qualified, self.exclude)
 
+    def leaves_out(self, name: str) -> bool:
+        """Whether the patterns say that nothing of this name is to be seen."""
+        return _matches(name, "", self.exclude)
+
+    def choose(self, items: Mapping[str, T], qualified: Callable[[T], str]) -> dict[str, T]:
+        """Those whose names the patterns let through, as `names` does one by one."""
+        (include, include_qualified), (exclude, exclude_qualified) = _compiled(self.include), _compiled(self.exclude)
+        if include_qualified is None and exclude_qualified is None:
+            return {name: item for name, item in items.items() if include(name) and not exclude(name)}
+        return {name: item for name, item in items.items() if self.names(name, qualified(item))}
+
 
 EVERYTHING = View()
 
 
 def _matches(name: str, qualified: str, patterns: tuple[str, ...]) -> bool:
-    return any(
-        pattern == "*" or fnmatchcase(name, pattern) or ("/" in pattern and fnmatchcase(qualified, pattern))
-        for pattern in patterns
-    )
+    of_names, of_qualified = _compiled(patterns)
+    return of_names(name) is not None or (of_qualified is not None and of_qualified(qualified) is not None)
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(patterns: tuple[str, ...]) -> tuple[_Match, _Match | None]:
+    """What matches any of them: one expression, because a hub compares a thousand names with each view."""
+    slashed = [pattern for pattern in patterns if "/" in pattern]
+    return _expression(patterns), _expression(slashed) if slashed else None
+
+
+def _expression(patterns: Iterable[str]) -> _Match:
+    return re.compile("|".join(map(fnmatch.translate, patterns)) or _NOTHING).match

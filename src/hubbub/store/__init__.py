@@ -1,1 +1,4 @@
-"""What is kept beyond memory: `spill` for results that are too large to send. Packs may use it too."""
+"""What is kept beyond memory: `sql` for records, `journal` for what must not change, `spill` for what is too large.
+
+Packs may use it too.
+"""

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from hubbub.protocol.http_headers import HeaderList
 from hubbub.transports.http import App, Message, Receive, Scope, Send
 
 _LENGTH: Final = b"content-length"
@@ -26,7 +27,7 @@ _TEXT: Final = bytes(byte for byte in range(256) if byte == 9 or (byte >= 32 and
 
 
 class Answer(msgspec.Struct, eq=False):
-    """The app for one request, with a shorter way out."""
+    """The app for one request and its `send`, with shorter ways in and out that `Exchange` takes if it can."""
 
     _app: App
     _cycle: Any
@@ -34,42 +35,61 @@ class Answer(msgspec.Struct, eq=False):
 
     def serve(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Serve the request."""
-        return self._app(scope, receive, self._send)
+        return self._app(scope, receive, self)
 
-    async def _send(self, message: Message) -> None:
+    def body(self) -> bytes | None:
+        """The body of the request, if all of it has come and nobody has read any of it."""
+        cycle = self._cycle
+        if cycle.more_body or cycle.disconnected or cycle.waiting_for_100_continue or not cycle.message_event.is_set():
+            return None
+        cycle.flow.resume_reading()
+        cycle.message_event.clear()
+        body, cycle.body = bytes(cycle.body), bytearray()
+        return body
+
+    def whole(self, status: int, headers: HeaderList, body: bytes) -> bool:
+        """Send an answer in one piece, unless something about it is unusual."""
+        if self._start is not None or not self._is_usual():
+            return False
+        self._write(status, headers, body)
+        return True
+
+    async def __call__(self, message: Message) -> None:
+        """Send, as ASGI has it."""
         start, self._start = self._start, None
         if start is None:
             headers = message.get("headers")
             if headers and headers[0][0] == _LENGTH:  # where `Exchange.reply` has it
                 self._start = message
                 return
-        elif self._is_usual(start, message):
-            self._write(start, message["body"])
+        elif self._is_whole(start, message) and self._is_usual():
+            self._write(start["status"], start["headers"], message["body"])
             return
         else:
             await self._cycle.send(start)
         await self._cycle.send(message)
 
-    def _is_usual(self, start: Message, message: Message) -> bool:
-        """Whether this is the whole body, for a caller who is there, reads, wants it and stays."""
+    def _is_whole(self, start: Message, message: Message) -> bool:
+        return not message.get("more_body") and int(start["headers"][0][1]) == len(message.get("body", b""))
+
+    def _is_usual(self) -> bool:
+        """Whether the caller is there, reads, wants a body and stays."""
         cycle = self._cycle
         return (
-            not message.get("more_body")
-            and int(start["headers"][0][1]) == len(message.get("body", b""))
-            and cycle.keep_alive
+            cycle.keep_alive
             and not cycle.disconnected
             and not cycle.flow.write_paused
             and cycle.scope["method"] != "HEAD"
         )
 
-    def _write(self, start: Message, body: bytes) -> None:
+    def _write(self, status: int, headers: HeaderList, body: bytes) -> None:
         cycle = self._cycle
-        headers = [*cycle.default_headers, *start["headers"]]
-        head = b"".join([b"%b: %b\r\n" % header for header in headers])
-        if head.translate(None, _TEXT) != _LINE_END * len(headers):
+        fields = [*cycle.default_headers, *headers]
+        head = b"".join([b"%b: %b\r\n" % field for field in fields])
+        if head.translate(None, _TEXT) != _LINE_END * len(fields):
             raise ValueError("a header of an answer holds what no header may")
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
-        cycle.transport.write(b"%b%b\r\n%b" % (_STATUS_LINES[start["status"]], head, body))
+        cycle.transport.write(b"%b%b\r\n%b" % (_STATUS_LINES[status], head, body))
         cycle.message_event.set()
         cycle.on_response()

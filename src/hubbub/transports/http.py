@@ -32,6 +32,43 @@ _STREAM = (
 )
 
 
+class Watched:
+    """The calls of one server whose callers may leave. What is still there at the second look gets a watcher."""
+
+    def __init__(self) -> None:
+        self._new: set[Exchange] = set()
+        self._seen: set[Exchange] = set()
+        self._next_look: asyncio.TimerHandle | None = None
+
+    def add(self, exchange: Exchange) -> None:
+        """A call begins."""
+        self._new.add(exchange)
+        if self._next_look is None:
+            self._look_later()
+
+    def look_at(self, exchange: Exchange) -> None:
+        """A call that streams takes long: give it its watcher now, if its caller may leave."""
+        if exchange in self._new or exchange in self._seen:
+            self.discard(exchange)
+            exchange.start_watcher()
+
+    def discard(self, exchange: Exchange) -> None:
+        """A call has ended."""
+        self._new.discard(exchange)
+        self._seen.discard(exchange)
+
+    def _look(self) -> None:
+        for exchange in self._seen:
+            exchange.start_watcher()
+        self._seen, self._new = self._new, set()
+        self._next_look = None
+        if self._seen:
+            self._look_later()
+
+    def _look_later(self) -> None:
+        self._next_look = asyncio.get_running_loop().call_later(bounds.WATCHED_AFTER_S, self._look)
+
+
 class Exchange:
     """One HTTP request and the answer being written to it."""
 
@@ -44,7 +81,9 @@ class Exchange:
     _task: asyncio.Task[Any] | None = None
     _watcher: asyncio.Task[None] | None = None
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, headers: Headers, limit: int) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, headers: Headers, limit: int, watched: Watched
+    ) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         client = scope.get("client")
@@ -54,6 +93,7 @@ class Exchange:
         self._receive = receive
         self._send = send
         self._limit = limit
+        self._watched = watched
 
     @property
     def query(self) -> str:
@@ -75,24 +115,25 @@ class Exchange:
         announced = self.headers.raw(b"content-length")
         if announced is not None and announced.isdigit() and int(announced) > self._limit:
             raise MessageTooLarge("The body", self._limit)
-        message = await self._receive()
-        body: bytes = message.get("body", b"")
-        if message.get("more_body") or message["type"] != _REQUEST:
-            body = await self._rest_of_body(message)
+        # A server of ours has it at hand, without a message around it.
+        at_hand = getattr(self._send, "body", None)
+        body: bytes | None = None if at_hand is None else at_hand()
+        if body is None:
+            body = await self._whole_body()
         if len(body) > self._limit:
             raise MessageTooLarge("The body", self._limit)
         return body
 
-    async def _rest_of_body(self, message: Message) -> bytes:
+    async def _whole_body(self) -> bytes:
         chunks, size = [], 0
         while size <= self._limit:
+            message = await self._receive()
             if message["type"] != _REQUEST:
                 raise ConnectionClosed("The caller left before sending its request")
             chunks.append(message.get("body", b""))
             size += len(chunks[-1])
             if not message.get("more_body"):
                 break
-            message = await self._receive()
         return b"".join(chunks)
 
     async def reply(
@@ -104,6 +145,10 @@ class Exchange:
         fields = [(b"content-length", b"%d" % len(body)), *headers]
         if body:
             fields.append((b"content-type", kind))
+        # A server of ours can write it as it is, without messages around it.
+        whole = getattr(self._send, "whole", None)
+        if whole is not None and whole(status, fields, body):
+            return
         await self._send({"type": "http.response.start", "status": status, "headers": fields})
         await self._send({"type": "http.response.body", "body": body})
 
@@ -111,6 +156,7 @@ class Exchange:
         """Start answering with server-sent events."""
         self._streaming = self.has_answered = True
         self.status = 200
+        self._watched.look_at(self)
         await self._send({"type": "http.response.start", "status": 200, "headers": [*_STREAM, *headers]})
 
     async def write(self, event: bytes) -> None:
@@ -126,26 +172,22 @@ class Exchange:
             await self._send({"type": "http.response.body", "body": b""})
 
     def watch(self, *, cancel: bool) -> None:
-        """Notice from now on when the caller leaves.
-
-        The watcher starts after the running task has first had to wait, so that calls
-        that finish at once never pay for it.
-        """
-        loop = asyncio.get_running_loop()
-        self._task = asyncio.current_task(loop) if cancel else None
-        loop.call_soon(self._start_watcher)
+        """Notice from now on when the caller leaves; not at once, for most calls have finished before that."""
+        self._task = asyncio.current_task() if cancel else None
+        self._watched.add(self)
 
     def unwatch(self) -> None:
         """Stop noticing."""
         self._done = True
         self._task = None
+        self._watched.discard(self)
         if self._watcher is not None:
             self._watcher.cancel()
             self._watcher = None
 
-    def _start_watcher(self) -> None:
-        if not self._done and self._watcher is None:
-            self._watcher = asyncio.ensure_future(self._watch())
+    def start_watcher(self) -> None:
+        """The call takes long enough to be worth a watcher."""
+        self._watcher = asyncio.ensure_future(self._watch())
 
     async def _watch(self) -> None:
         while True:
@@ -165,11 +207,12 @@ class Exchange:
 
 def application(endpoint: Endpoint, *, limit: int = bounds.MESSAGE_BYTES, pages: App | None = None) -> App:
     """An ASGI application for HTTP requests only. Those of pages go to an app of their own, if there is one."""
+    watched = Watched()
 
     def app(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         headers = Headers(scope["headers"])
         if pages is not None and headers.raw(b"origin") is not None:
             return pages(scope, receive, send)
-        return endpoint(Exchange(scope, receive, send, headers, limit))
+        return endpoint(Exchange(scope, receive, send, headers, limit, watched))
 
     return app

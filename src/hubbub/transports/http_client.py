@@ -15,8 +15,9 @@ from typing import Any, Final
 
 from hubbub import bounds
 from hubbub.errors import ConnectionClosed, HttpError, MessageTooLarge, SessionLost, TransportError
+from hubbub.net.answer import Answer
 from hubbub.net.backoff import STREAM, Backoff
-from hubbub.net.door import Answer, Door
+from hubbub.net.door import Door
 from hubbub.ports import Outgoing, Receiver, as_it_is
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.protocol.sse import Event, EventDecoder

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from hubbub import bounds
 from hubbub.errors import HttpError, HubbubError, MessageError, RemoteError, SessionLost
-from hubbub.net.door import Answer
+from hubbub.net.answer import Answer
 from hubbub.ports import as_it_is
 from hubbub.protocol.error_forms import METHOD_NOT_FOUND
 from hubbub.protocol.jsonrpc import Envelope, ErrorObject, decode_envelope

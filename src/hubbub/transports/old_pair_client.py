@@ -9,7 +9,8 @@ from urllib.parse import urljoin, urlsplit
 
 from hubbub import bounds
 from hubbub.errors import HttpError, MessageTooLarge, TransportError
-from hubbub.net.door import Answer, Door
+from hubbub.net.answer import Answer
+from hubbub.net.door import Door
 from hubbub.ports import Outgoing, Receiver, as_it_is
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.protocol.sse import EventDecoder

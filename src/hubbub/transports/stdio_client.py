@@ -187,6 +187,8 @@ class _Child(asyncio.SubprocessProtocol):
         self._told = asyncio.Event()
         self._giving_up: asyncio.TimerHandle | None = None
         self.exited = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._unwritten: list[bytes] = []
         self.may_write = asyncio.Event()
         self.may_write.set()
         self.pid = 0
@@ -221,7 +223,15 @@ class _Child(asyncio.SubprocessProtocol):
 
     def send(self, data: bytes) -> None:
         """Give a child that is there bytes."""
-        self._input.write(data)
+        if not self._unwritten:
+            self._loop.call_soon(self._flush)
+        self._unwritten.append(data)
+
+    def _flush(self) -> None:
+        """What was said in one turn of the loop, in one piece: each is a system call, and wakes the child."""
+        data, self._unwritten = self._unwritten, []
+        if data and not self._input.is_closing():
+            self._input.write(data[0] if len(data) == 1 else b"".join(data))
 
     def pause_writing(self) -> None:
         """The child does not read."""
@@ -312,6 +322,7 @@ class _Child(asyncio.SubprocessProtocol):
     async def end(self, step_s: float) -> None:
         """Part with the child, each step within its bound."""
         self._is_ending = True
+        self._flush()
         self._input.close()
         if not await self._exits_within(step_s):
             end_group(self._transport, self.pid, signal.SIGTERM)

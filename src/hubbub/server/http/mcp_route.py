@@ -60,7 +60,11 @@ class McpRoute:
         self.server = server
         self._options = options
         self.sessions = Sessions(
-            server.audience, limit=options.most_sessions, idle_s=options.session_idle_s, store=options.store
+            server.audience,
+            limit=options.most_sessions,
+            idle_s=options.session_idle_s,
+            store=options.store,
+            ended=server.end_scope,
         )
         self._legacy = Legacy(server, self.sessions, options.mode)
         self._plain = Plain(server, options.cookies)

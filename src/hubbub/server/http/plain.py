@@ -28,10 +28,11 @@ class Plain:
     def caller(self, exchange: HttpExchange, principal: Principal) -> tuple[Caller, HeaderList]:
         """Who calls, by cookie; with the header that sets a fresh one if there was none of ours."""
         value = read_cookie(exchange.headers.get(b"cookie"))
-        if value is not None and self._cookies.knows(value):
-            return Caller(revision=PLAIN, principal=principal, scope=value), ()
-        value = self._cookies.issue()
-        return Caller(revision=PLAIN, principal=principal, scope=value), (set_cookie(value, exchange.scheme),)
+        headers: HeaderList = ()
+        if value is None or not self._cookies.knows(value):
+            value = self._cookies.issue()
+            headers = (set_cookie(value, exchange.scheme),)
+        return Caller(revision=PLAIN, principal=principal, scope=value), headers
 
     async def call(self, incoming: Incoming) -> None:
         """Answer one call; a caller that leaves cancels it."""
@@ -69,6 +70,7 @@ class Plain:
 class _PlainListener:
     """Puts every change of a list on a stream; plain callers subscribe to no resources."""
 
+    scope = None
     watching: tuple[str, ...] = ()
 
     def __init__(self, stream: Stream) -> None:

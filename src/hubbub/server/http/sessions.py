@@ -79,6 +79,11 @@ class Session:
         return None if self._streams is None else self._streams.get(identifier)
 
     @property
+    def scope(self) -> str | None:
+        """Where the client's state lives."""
+        return self.caller.state_scope
+
+    @property
     def watching(self) -> set[str]:
         """The resources that it is told of."""
         return self.caller.watching
@@ -127,7 +132,9 @@ class Sessions:
         idle_s: float = bounds.SESSION_IDLE_S,
         clock: Callable[[], float] = time.monotonic,
         store: EventStore | None = None,
+        ended: Callable[[str | None], None] = lambda scope: None,
     ) -> None:
+        self._ended = ended
         self._audience = audience
         self._limit = limit
         self._idle_s = idle_s
@@ -169,6 +176,7 @@ class Sessions:
         self._sessions.pop(session.id, None)
         self._audience.remove(session)
         session.close()
+        self._ended(session.scope)
 
     def end_streams(self) -> None:
         """Let every session's own streams end, so that the process can."""

@@ -1,0 +1,145 @@
+"""The hub suite: calls of `echo` through a gateway to a bare server, on stdio and over HTTP, in both eras.
+
+Every gateway has a core to itself, the bare server is on the generator's. What is
+counted is the gateway's own process and never the server that it has started.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Iterator
+
+from bench import hub_lists
+from bench.connections import HOST, Connection, free_port
+from bench.figures import Bound, Goal, Measure, Pace, Round, Suite, Values
+from bench.hub_process import hub_command
+from bench.lines import Lines
+from bench.lives import live, many, one, open_sessions, phase, without_sessions
+from bench.messages import TEXT
+from bench.process import ServerProcess
+from bench.upstreams import apart, bare_http, bare_stdio
+
+_TRANSPORTS, _ERAS = ("stdio", "http"), ("legacy", "modern")
+_CELLS = [(transport, era) for transport in _TRANSPORTS for era in _ERAS]
+_GATEWAYS = {
+    "hubbub": _CELLS,
+    "mcp-proxy": [("stdio", "legacy")],  # it knows no other: its way out over HTTP is for a client on stdio
+    "fastmcp": _CELLS,
+    "floor": _CELLS,
+}
+# What the CPU of a call is to be, and of whose. The suite's peer can do one of the four.
+_SHARES: dict[tuple[str, str], tuple[Goal | None, str | None]] = {
+    ("stdio", "legacy"): (Goal(Bound.SHARE, 1 / 8), None),
+    ("stdio", "modern"): (None, "fastmcp"),
+    ("http", "legacy"): (Goal(Bound.SHARE, 1 / 12), "fastmcp"),
+    ("http", "modern"): (Goal(Bound.SHARE, 1 / 12), "fastmcp"),
+}
+_MCP_PROXY = ".cache/bench/mcp-proxy/bin/mcp-proxy"
+_FASTMCP = [".cache/bench/peers/bin/python", "bench/peers/fastmcp_proxy.py"]
+
+
+def _measure(pace: Pace) -> list[Round]:
+    for target in _GATEWAYS:
+        _visit(target, 0.05)  # so that bytecode is compiled and files are in memory
+    # Once is enough, for no neighbour changes memory, and lists are counted in CPU.
+    print("hub: lists and sessions", file=sys.stderr)
+    once = hub_lists.measure()
+    rounds = []
+    for number in range(pace.rounds):
+        print(f"hub: round {number + 1} of {pace.rounds}", file=sys.stderr)
+        # Each visit has eight phases, so each of them is shorter than other suites' are.
+        taken = {"direct": _visit_directly(pace.phase_s / 2)}
+        taken |= {target: _visit(target, pace.phase_s / 2) for target in _GATEWAYS}
+        for target, cells in _GATEWAYS.items():
+            for cell in ("_".join(cell) for cell in cells):
+                key = f"{cell}_one_p50_us"
+                taken[target][f"{cell}_added_us"] = taken[target][key] - taken["direct"][key]
+        taken["hubbub"] |= once
+        rounds.append(taken)
+    return rounds
+
+
+def _visit(target: str, phase_s: float) -> Values:
+    values: Values = {}
+    for transport, era in _GATEWAYS[target]:
+        if transport == "stdio":
+            values |= _pass_through(target, transport, era, apart(bare_stdio(era)), phase_s)
+        else:
+            with bare_http(era, beside_generator=True) as port:
+                values |= _pass_through(target, transport, era, [f"http://{HOST}:{port}/mcp"], phase_s)
+    return values
+
+
+def _pass_through(target: str, transport: str, era: str, place: list[str], phase_s: float) -> Values:
+    """One life of a gateway in front of a server."""
+    cell = f"{transport}_{era}"
+
+    async def life(gateway: ServerProcess, clients: list[Connection]) -> Values:
+        calling = await open_sessions(clients) if era == "legacy" else without_sessions(clients)
+        return {
+            **many(cell, await phase(gateway, calling, phase_s)),
+            **one(f"{cell}_one", await phase(gateway, calling[:1], phase_s)),
+        }
+
+    port = free_port()
+    if target == "hubbub":
+        with hub_command({"bare": place}, port) as command:
+            return live(command, port, life)
+    return live(_peer_command(target, era, place, port), port, life)
+
+
+def _peer_command(target: str, era: str, place: list[str], port: int) -> list[str]:
+    if target == "mcp-proxy":
+        return [_MCP_PROXY, "--log-level", "WARNING", "--port", str(port), "--", *place]
+    if target == "fastmcp":
+        return [*_FASTMCP, str(port), era, *place]
+    return [sys.executable, "-m", "bench.floors.gateway", str(port), *place]
+
+
+def _visit_directly(phase_s: float) -> Values:
+    """The bare servers with nothing between."""
+    values: Values = {}
+    for era in _ERAS:
+        with ServerProcess(bare_stdio(era), beside_generator=True) as server:
+            client = Lines(server)
+            client.one_by_one(TEXT.decode(), phase_s / 5)
+            times = client.one_by_one(TEXT.decode(), phase_s)
+            values[f"stdio_{era}_one_p50_us"] = statistics.median(times) * 1e6
+
+        async def life(server: ServerProcess, clients: list[Connection]) -> Values:
+            return one("one", await phase(server, without_sessions(clients)[:1], phase_s))
+
+        port = free_port()
+        command = [sys.executable, "-m", "bench.floors.bare_http", str(port), era]
+        values[f"http_{era}_one_p50_us"] = live(command, port, life, beside_generator=True)["one_p50_us"]
+    return values
+
+
+def _measures() -> Iterator[Measure]:
+    for transport, era in _CELLS:
+        cell, title = f"{transport}_{era}", f"{'HTTP' if transport == 'http' else transport}, {era}"
+        share, peer = _SHARES[transport, era]
+        yield Measure(f"{cell}_cpu_us", f"{title}, 16 in flight, CPU a call", "µs", share, peer)
+        yield Measure(f"{cell}_one_cpu_us", f"{title}, one call at a time, CPU a call", "µs", peer=peer)
+        yield Measure(f"{cell}_one_p50_us", f"{title}, one call at a time, p50", "µs", peer=peer)
+        yield Measure(f"{cell}_added_us", f"{title}, added to a direct call, p50", "µs", Goal(Bound.SHARE, 3), "floor")
+        yield Measure(f"{cell}_per_s", f"{title}, 16 in flight, calls a second", "", peer=peer)
+        yield Measure(f"{cell}_generator_percent", f"{title}, 16 in flight, load of the generator", "%")
+    yield from hub_lists.MEASURES
+
+
+SUITE = Suite(
+    name="hub",
+    ours="hubbub",
+    peer="mcp-proxy",
+    targets={
+        "hubbub": "`hubbub serve --mcp-json`; Host and Origin checks, a limit and metrics on",
+        "mcp-proxy": "mcp-proxy 0.13.0, to servers on stdio and for legacy clients only",
+        "fastmcp": "fastmcp-slim 4.1.4, `create_proxy` with a client that stays connected",
+        "floor": "a floor: httptools on uvloop, bytes in and bytes out, and an id where it must be",
+        "direct": "the bare server itself",
+    },
+    measures=list(_measures()),
+    measure=_measure,
+)

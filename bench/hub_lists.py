@@ -1,0 +1,139 @@
+"""What lists and idle clients cost the hub: a thousand tools through views, a thousand sessions. Ours only."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import statistics
+import sys
+from typing import Any
+
+from bench import messages
+from bench.connections import Connection, free_port
+from bench.figures import Bound, Goal, Measure, Values
+from bench.floors.many_tools import CHANGING, THINGS, VERBS
+from bench.hub_process import hub_command
+from bench.lives import live, open_session
+from bench.process import ServerProcess
+from bench.upstreams import apart, bare_stdio
+
+_LIVES = 3
+_VIEWS = 20
+_OTHER_TOOL = "check_thing_0"
+_SETTLE_S = 3.0
+"""What a start still has to do is done by then."""
+_REPEATS = 50
+_CHANGES = 20
+_HIDDEN = "delete"
+_SHOWN = (len(VERBS) - 1) * THINGS
+_FIRST_SESSIONS = 200  # what is made once for all sessions does not count
+_SESSIONS = 1_000
+_BODY = re.compile(rb"\{.*\}", re.DOTALL)
+
+MEASURES = [
+    Measure(
+        "list_first_cpu_ms", "1,000 tools, filtered and listed for the first time, CPU", "ms", Goal(Bound.VALUE, 5)
+    ),
+    Measure("list_view_cpu_ms", "1,000 tools, listed through another view, CPU", "ms", Goal(Bound.VALUE, 5)),
+    Measure("list_again_cpu_ms", "1,000 tools, listed again, CPU", "ms", Goal(Bound.VALUE, 5)),
+    Measure("list_changed_cpu_ms", "1,000 tools, read again after a change and listed, CPU", "ms"),
+    Measure("sessions_mb", "1,000 idle sessions", "MB", Goal(Bound.VALUE, 10)),
+    Measure("hub_resident_mb", "resident memory with them", "MB"),
+]
+
+
+def measure() -> Values:
+    """All of it. There is only one first time in the life of a hub, so there are several lives for lists."""
+    lives = [_lists() for _ in range(_LIVES)]
+    return {key: statistics.median(life[key] for life in lives) for key in lives[0]} | _sessions()
+
+
+def _lists() -> Values:
+    include = json.dumps([f"{verb}_*" for verb in VERBS])
+    views = "".join(f'[views.v{n}]\ninclude = {include}\nexclude = ["{_HIDDEN}_*"]\n' for n in range(_VIEWS))
+    many_tools = apart([sys.executable, "-m", "bench.floors.many_tools"])
+
+    async def life(hub: ServerProcess, clients: list[Connection]) -> Values:
+        client, paths = clients[0], [f"{messages.PATH}/v{number}" for number in range(_VIEWS)]
+        sessions = [await open_session(client, path) for path in paths]
+        await client.ask(messages.call(sessions[0], _OTHER_TOOL, paths[0]))  # connects the server
+        await asyncio.sleep(_SETTLE_S)
+        start = hub.cpu_s()
+        _check(hub, await _list(client, sessions[0], paths[0]))
+        first = hub.cpu_s()
+        for session, path in zip(sessions[1:], paths[1:], strict=True):
+            _check(hub, await _list(client, session, path))
+        others = hub.cpu_s()
+        for _ in range(_REPEATS):
+            await _list(client, sessions[0], paths[0])
+        again = hub.cpu_s()
+        for _ in range(_CHANGES):
+            await _change(client, sessions[0], paths[0])
+        changed = hub.cpu_s()
+        return {
+            "list_first_cpu_ms": (first - start) * 1e3,
+            "list_view_cpu_ms": (others - first) / (_VIEWS - 1) * 1e3,
+            "list_again_cpu_ms": (again - others) / _REPEATS * 1e3,
+            "list_changed_cpu_ms": (changed - again) / _CHANGES * 1e3,
+        }
+
+    port = free_port()
+    with hub_command({"many": many_tools}, port, views) as command:
+        return live(command, port, life)
+
+
+async def _list(client: Connection, session: str, path: str) -> list[dict[str, Any]]:
+    """All pages."""
+    tools: list[dict[str, Any]] = []
+    cursor: str | None = None
+    while True:
+        page = _result(await client.ask(messages.list_tools(session, cursor, path)))
+        tools += page["tools"]
+        cursor = page.get("nextCursor")
+        if cursor is None:
+            return tools
+
+
+def _check(hub: ServerProcess, tools: list[dict[str, Any]]) -> None:
+    # What the hub adds of its own does not count.
+    things = [tool["name"] for tool in tools if "_thing_" in tool["name"]]
+    if len(things) != _SHOWN or any(name.startswith(_HIDDEN) for name in things):
+        raise hub.complaint(f"the view shows {len(things)} tools and should show {_SHOWN}")
+
+
+async def _change(client: Connection, session: str, path: str) -> None:
+    """Have the server change its tools, and list until that is seen."""
+    answer = await client.ask(messages.call(session, CHANGING, path))
+    version = f"Version {_result(answer)['content'][0]['text']}."
+    while not any(tool["description"].endswith(version) for tool in await _list(client, session, path)):
+        continue
+
+
+def _result(answer: bytes) -> dict[str, Any]:
+    found = _BODY.search(answer)
+    assert found is not None, answer[:400]
+    result: dict[str, Any] = json.loads(found[0])["result"]
+    return result
+
+
+def _sessions() -> Values:
+    async def life(hub: ServerProcess, clients: list[Connection]) -> Values:
+        await _leave_sessions(clients, _FIRST_SESSIONS)
+        before_mb = hub.resident_mb()
+        await _leave_sessions(clients, _SESSIONS)
+        after_mb = hub.resident_mb()
+        return {"sessions_mb": after_mb - before_mb, "hub_resident_mb": after_mb}
+
+    port = free_port()
+    with hub_command({"bare": apart(bare_stdio("legacy"))}, port) as command:
+        return live(command, port, life)
+
+
+async def _leave_sessions(clients: list[Connection], count: int) -> None:
+    """Each shakes hands, lists, calls once, and does nothing more."""
+    for number in range(count):
+        client = clients[number % len(clients)]
+        session = await open_session(client)
+        await _list(client, session, messages.PATH)
+        await client.check(messages.legacy_call(session))

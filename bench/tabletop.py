@@ -1,0 +1,143 @@
+"""The tabletop suite: a roll beside an echo, a campaign beside a bare insert, a long list beside its own size.
+
+All on stdio. The database is a file on the disk of the checkout, because a commit costs what the disk costs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import statistics
+import sys
+from collections.abc import Mapping
+
+from bench.figures import Bound, Goal, Measure, Pace, Round, Suite, Values
+from bench.lines import Lines
+from bench.process import ROOT, ServerProcess
+
+_FOLDER = ROOT / ".cache" / "bench" / "tabletop"
+_HUBBUB = [".venv/bin/hubbub", "serve"]
+_ECHO = [*_HUBBUB, "examples/echo.py", "--transport", "stdio"]
+_ROLL = {"modifier": 2, "difficulty": 15}
+_CAMPAIGN = {"name": "The Lost Expedition", "gm_mode": "HUMAN", "theme_prompt": "A dark fantasy in a cursed forest"}
+_CAMPAIGNS = 10_000
+_WARM_UP = 0.2  # of a phase
+_TURNS = 10
+
+
+def _measure(pace: Pace) -> list[Round]:
+    shutil.rmtree(_FOLDER, ignore_errors=True)
+    _FOLDER.mkdir(parents=True)
+    _fill("long.db")
+    rounds = []
+    for number in range(pace.rounds):
+        print(f"tabletop: round {number + 1} of {pace.rounds}", file=sys.stderr)
+        ours, floor = _visit(pace.phase_s)
+        rounds.append({"tabletop": ours, "floor": floor})
+    return rounds
+
+
+def _visit(phase_s: float) -> tuple[Values, Values]:
+    ours: Values = {"roll_cpu_us": _cpu_us(_table("short.db"), "duality_action_roll", _ROLL, phase_s)}
+    floor: Values = {"roll_cpu_us": _cpu_us(_ECHO, "echo", {"text": "a text of 20 letters"}, phase_s)}
+    ours["create_p50_us"], floor["create_p50_us"] = _create_p50_us(phase_s)
+    ours["list_mb"], floor["list_mb"] = _list_mb()
+    return ours, floor
+
+
+def _table(database: str) -> list[str]:
+    """The command that serves a table whose campaigns are in this file."""
+    config = _FOLDER / f"{database}.toml"
+    config.write_text(f'[packs.tabletop]\ndatabase = "sqlite:///{_FOLDER / database}"\n')
+    return [*_HUBBUB, "--pack", "tabletop", "--transport", "stdio", "--config", str(config)]
+
+
+def _cpu_us(command: list[str], tool: str, arguments: Mapping[str, object], phase_s: float) -> float:
+    """CPU of the server for one call."""
+    with ServerProcess(command) as server:
+        client = _greeted(server)
+        client.calls(tool, arguments, phase_s * _WARM_UP)
+        cpu_s = -server.cpu_s()
+        times = client.calls(tool, arguments, phase_s)
+        cpu_s += server.cpu_s()
+    return cpu_s / len(times) * 1e6
+
+
+def _create_p50_us(phase_s: float) -> tuple[float, float]:
+    """A campaign through the server and a row through `sqlite3`, in turns, as a disk is now quick and now slow."""
+    ours: list[float] = []
+    bare: list[float] = []
+    floor = [sys.executable, "bench/floors/sqlite_insert.py", str(_FOLDER / "bare.db")]
+    with ServerProcess(_table("short.db")) as server, ServerProcess(floor) as inserting:
+        client = _greeted(server)
+        client.calls("campaign_create", _CAMPAIGN, phase_s * _WARM_UP)
+        for _ in range(_TURNS):
+            ours += client.calls("campaign_create", _CAMPAIGN, phase_s / _TURNS)
+            bare += _insert_for(inserting, phase_s / _TURNS)
+    return statistics.median(ours) * 1e6, statistics.median(bare) * 1e6
+
+
+def _insert_for(floor: ServerProcess, seconds: float) -> list[float]:
+    os.write(floor.input, f"{seconds}\n".encode())
+    said = b""
+    while not said.endswith(b"\n"):
+        chunk = os.read(floor.output, 1 << 16)
+        if not chunk:
+            raise floor.complaint("it has failed")
+        said += chunk
+    times: list[float] = json.loads(said)
+    return times
+
+
+def _list_mb() -> tuple[float, float]:
+    """Memory that reading the long list needs beyond what the server has anyway, and the size of the answer."""
+    with ServerProcess(_table("long.db")) as server:
+        client = _greeted(server)
+        client.call("campaign_list", {"page_size": 500})  # loads all that reading needs
+        before = server.resident_mb()
+        server.forget_peak()
+        answer = client.read("campaigns://list")
+        return server.peak_mb() - before, len(answer) / 2**20
+
+
+def _greeted(server: ServerProcess) -> Lines:
+    client = Lines(server)
+    client.initialize()
+    client.confirm()
+    return client
+
+
+def _fill(database: str) -> None:
+    """Make one campaign as everybody does, and the others from it at once."""
+    with ServerProcess(_table(database)) as server:
+        _greeted(server).call("campaign_create", _CAMPAIGN)
+    connection = sqlite3.connect(_FOLDER / database)
+    columns = [
+        name for _, name, *_ in connection.execute("PRAGMA table_info(tabletop_campaigns)") if name != "position"
+    ]
+    row = connection.execute(f"SELECT {', '.join(columns)} FROM tabletop_campaigns").fetchone()
+    place = columns.index("id")
+    rows = [(*row[:place], f"{row[place][:-5]}{number:05}", *row[place + 1 :]) for number in range(1, _CAMPAIGNS)]
+    marks = ", ".join("?" * len(columns))
+    connection.executemany(f"INSERT INTO tabletop_campaigns ({', '.join(columns)}) VALUES ({marks})", rows)
+    connection.commit()
+    connection.close()
+
+
+SUITE = Suite(
+    name="tabletop",
+    ours="tabletop",
+    peer="floor",
+    targets={
+        "tabletop": "the tabletop pack on SQLite, started with `hubbub serve`",
+        "floor": "echo; sqlite3 with an insert and a commit; the answer's own size",
+    },
+    measures=[
+        Measure("roll_cpu_us", "duality_action_roll beside echo, CPU a call", "µs", Goal(Bound.SHARE, 2)),
+        Measure("create_p50_us", "campaign_create beside insert and commit, p50", "µs", Goal(Bound.SHARE, 4)),
+        Measure("list_mb", "reading 10,000 campaigns, extra memory beside the answer", "MB", Goal(Bound.SHARE, 3)),
+    ],
+    measure=_measure,
+)

@@ -1,0 +1,206 @@
+"""The answer to one HTTP request, while it comes: its head, and its body in pieces or whole.
+
+Filled by `hubbub.net.connection`, read by whoever sent the request. Compressed bodies
+are read as what they hold, a piece at a time, so that a small one cannot become a large one unseen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Final
+
+from hubbub import bounds
+from hubbub.errors import TransportError
+
+_NO_HEADERS: Final[Mapping[str, str]] = {}
+
+
+class Answer:
+    """The answer to one request."""
+
+    __slots__ = (
+        "_chunks",
+        "_drop",
+        "_error",
+        "_headers",
+        "_is_complete",
+        "_loop",
+        "_on_room",
+        "_waiter",
+        "status",
+        "waiting_bytes",
+    )
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, drop: Callable[[], None], on_room: Callable[[], None]) -> None:
+        self.status = 0
+        self.waiting_bytes = 0
+        """What has come and nobody has taken yet."""
+        self._loop = loop
+        self._drop = drop
+        self._on_room = on_room
+        self._headers = _NO_HEADERS
+        self._chunks: deque[bytes] = deque()
+        self._is_complete = False
+        self._error: TransportError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status is one of success."""
+        return 200 <= self.status < 300
+
+    @property
+    def media_type(self) -> str:
+        """The content type without parameters, in lower case."""
+        return self.header("Content-Type").partition(";")[0].strip().lower()
+
+    def header(self, name: str) -> str:
+        """A header's value; empty if it is not there."""
+        return self._headers.get(name.lower(), "")
+
+    # -- filled as it comes ------------------------------------------------------------
+
+    def take_head(self, status: int, headers: Mapping[str, str]) -> None:
+        """The head is there."""
+        self.status = status
+        self._headers = headers
+        self._wake()
+
+    def take(self, chunk: bytes) -> None:
+        """A piece of the body is there."""
+        self._chunks.append(chunk)
+        self.waiting_bytes += len(chunk)
+        self._wake()
+
+    def finish(self) -> None:
+        """All of it is there."""
+        self._is_complete = True
+        self._wake()
+
+    def fail(self, error: TransportError) -> None:
+        """No more will come."""
+        self._error = error
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # -- read --------------------------------------------------------------------------
+
+    async def head(self) -> None:
+        """Wait for the status and the headers.
+
+        Raises:
+            TransportError: there are none.
+        """
+        while not self.status:
+            if self._error is not None:
+                raise self._error
+            await self._wait()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body, as it comes; decompressed.
+
+        Raises:
+            TransportError: it breaks off.
+        """
+        encoding = self.header("Content-Encoding").lower()
+        inflating = None if encoding in ("", "identity") else _Inflating(encoding)
+        while chunk := await self._next():
+            if inflating is None:
+                yield chunk
+            else:
+                for piece in inflating.feed(chunk):
+                    yield piece
+        if inflating is not None:
+            inflating.end()
+
+    async def read(self, limit: int) -> bytes:
+        """The whole body.
+
+        Raises:
+            TransportError: `HTTP_BODY_TOO_LARGE`, or it breaks off.
+        """
+        announced = self.header("Content-Length")
+        if announced.isdecimal() and int(announced) > limit:
+            raise self._too_large(limit)
+        if self._is_complete and not self.header("Content-Encoding") and self.waiting_bytes <= limit:
+            return self._take_rest()
+        chunks, size = [], 0
+        async for chunk in self.chunks():
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > limit:
+                raise self._too_large(limit)
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def close(self) -> None:
+        """Take no more of it: a connection whose answer has not come to its end is dropped."""
+        if not self._is_complete:
+            self._drop()
+
+    async def _next(self) -> bytes:
+        """The next piece; empty at the end."""
+        while not self._chunks:
+            if self._is_complete:
+                return b""
+            if self._error is not None:
+                raise self._error
+            await self._wait()
+        chunk = self._chunks.popleft()
+        self.waiting_bytes -= len(chunk)
+        if not self._is_complete:
+            self._on_room()
+        return chunk
+
+    def _take_rest(self) -> bytes:
+        rest = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks.clear()
+        self.waiting_bytes = 0
+        return rest
+
+    async def _wait(self) -> None:
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _too_large(self, limit: int) -> TransportError:
+        data = {"max_bytes": limit, "status": self.status, "content_type": self.media_type}
+        return TransportError("HTTP_BODY_TOO_LARGE", f"The server's answer is larger than {limit} bytes", data)
+
+
+class _Inflating:
+    """A compressed body, a bounded piece at a time."""
+
+    def __init__(self, encoding: str) -> None:
+        if encoding not in ("gzip", "x-gzip", "deflate"):
+            raise _broken(f"its body is encoded as {encoding!r}")
+        self._is_deflate = encoding == "deflate"
+        self._inflate = zlib.decompressobj(zlib.MAX_WBITS if self._is_deflate else zlib.MAX_WBITS | 16)
+        self._has_begun = False
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        if not self._has_begun and self._is_deflate and chunk[0] & 0x0F != zlib.DEFLATED:
+            self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)  # some send it without its wrapping
+        self._has_begun = True
+        try:
+            while chunk:
+                if piece := self._inflate.decompress(chunk, bounds.BODY_PIECE_BYTES):
+                    yield piece
+                chunk = self._inflate.unconsumed_tail
+        except zlib.error:
+            raise _broken("its body cannot be decompressed") from None
+
+    def end(self) -> None:
+        if self._has_begun and not self._inflate.eof:
+            raise _broken("its compressed body breaks off")
+
+
+def _broken(told: str) -> TransportError:
+    return TransportError("TRANSPORT_ERROR", f"The server's answer cannot be read: {told}")

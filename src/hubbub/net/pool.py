@@ -1,0 +1,221 @@
+"""Connections to HTTP servers, kept for the next request, and opened when none is free.
+
+Each socket is asked for at the guard that the pool was given. One TLS context for all,
+made with the first connection that needs it: to make one takes longer than to connect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import re
+import socket
+from base64 import b64encode
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from hubbub import bounds
+from hubbub.net.answer import Answer
+from hubbub.net.connection import Connection
+
+MakeSocket = Callable[[tuple[Any, ...]], socket.socket]
+_TARGET: Final = re.compile(r"[!-~]*")
+_TURNS: Final = 100
+"""Of the loop, within which connections that were dropped are gone."""
+
+
+class Origin(NamedTuple):
+    """Whom a connection leads to."""
+
+    host: str
+    port: int
+    is_tls: bool
+
+
+class Place(NamedTuple):
+    """Where requests for one URL go, and how they begin."""
+
+    origin: Origin
+    start: str
+    """Path and protocol, then the headers that are always the same."""
+
+
+class Pool:
+    """Connections to whatever servers are asked for; most often it is one."""
+
+    def __init__(self, make_socket: MakeSocket, connect_s: float) -> None:
+        self._make_socket = make_socket
+        self._connect_s = connect_s
+        self._free: dict[Origin, list[Connection]] = {}
+        self._all: dict[Connection, Origin] = {}
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._opening = 0
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._tls: Any = None
+
+    async def send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, idle_s: float | None
+    ) -> Answer:
+        """Send a request; the answer, whose head is there.
+
+        Raises:
+            OSError, TimeoutError, ValueError: the server cannot be reached, or not be told this.
+            TransportError: it does not answer.
+        """
+        place = place_of(url)
+        request = _request(method, place, headers, body)
+        connection = self._take(place) or await self._provide(place)
+        answer = connection.send(request, idle_s)
+        try:
+            await answer.head()
+        except BaseException:
+            answer.close()
+            raise
+        return answer
+
+    async def close(self) -> None:
+        """Drop every connection."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            self._sweeping = None
+        self._free.clear()
+        for connection in list(self._all):
+            connection.drop()
+        for _ in range(_TURNS):
+            if not self._all:
+                return
+            await asyncio.sleep(0)
+
+    def _take(self, place: Place) -> Connection | None:
+        """One that is free; the last that was used is the least likely to be closed by the server just now."""
+        free = self._free.get(place.origin)
+        while free:
+            connection = free.pop()
+            if connection.is_usable:
+                return connection
+        return None
+
+    async def _provide(self, place: Place) -> Connection:
+        """A new one, or one that becomes free while there are too many."""
+        while len(self._all) + self._opening >= bounds.IN_FLIGHT:
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
+            try:
+                await turn
+            finally:
+                if turn in self._waiting:
+                    self._waiting.remove(turn)
+            if (connection := self._take(place)) is not None:
+                return connection
+            self._drop_one_that_is_free()
+        self._opening += 1
+        try:
+            return await self._open(place.origin)
+        finally:
+            self._opening -= 1
+
+    async def _open(self, origin: Origin) -> Connection:
+        import aiohappyeyeballs
+
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(self._connect_s):
+            found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+            connected = await aiohappyeyeballs.start_connection(
+                found, happy_eyeballs_delay=bounds.NEXT_ADDRESS_S, socket_factory=self._make_socket
+            )
+            tls = {"ssl": self._tls_context(), "server_hostname": origin.host} if origin.is_tls else {}
+            try:
+                _, connection = await loop.create_connection(
+                    lambda: Connection(self._take_back, self._forget), sock=connected, **tls
+                )
+            except BaseException:
+                connected.close()
+                raise
+        self._all[connection] = origin
+        return connection
+
+    def _tls_context(self) -> Any:
+        if self._tls is None:
+            import ssl
+
+            self._tls = ssl.create_default_context()
+        return self._tls
+
+    def _take_back(self, connection: Connection) -> None:
+        """It is free again, for whoever comes next, or for a while."""
+        loop = asyncio.get_running_loop()
+        connection.freed_at = loop.time()
+        self._free.setdefault(self._all[connection], []).append(connection)
+        self._next_turn()
+        if self._sweeping is None:
+            self._sweeping = loop.call_later(bounds.KEPT_CONNECTION_S, self._sweep)
+
+    def _forget(self, connection: Connection) -> None:
+        """It is gone."""
+        origin = self._all.pop(connection, None)
+        free = self._free.get(origin) if origin is not None else None
+        if free and connection in free:
+            free.remove(connection)
+        self._next_turn()
+
+    def _next_turn(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+    def _drop_one_that_is_free(self) -> None:
+        """To another server than the one that is wanted."""
+        for free in self._free.values():
+            if free:
+                free.pop(0).drop()
+                return
+
+    def _sweep(self) -> None:
+        """Close those that nobody has used for a while."""
+        loop = asyncio.get_running_loop()
+        long_ago = loop.time() - bounds.KEPT_CONNECTION_S
+        for free in self._free.values():
+            while free and free[0].freed_at <= long_ago:
+                free.pop(0).drop()
+        is_any = any(self._free.values())
+        self._sweeping = loop.call_later(bounds.KEPT_CONNECTION_S, self._sweep) if is_any else None
+
+
+@functools.lru_cache(maxsize=256)
+def place_of(url: str) -> Place:
+    """Where a URL leads.
+
+    Raises:
+        ValueError: nowhere.
+    """
+    parts = urlsplit(url)
+    host, is_tls = parts.hostname or "", parts.scheme == "https"
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if not host or not _TARGET.fullmatch(target):
+        raise ValueError("no address")
+    name = f"[{host}]" if ":" in host else host.encode("idna").decode()
+    port = parts.port or (443 if is_tls else 80)
+    shown = name if parts.port is None else f"{name}:{port}"
+    start = f"{target} HTTP/1.1\r\nHost: {shown}\r\nAccept-Encoding: gzip, deflate\r\n"
+    if parts.username or parts.password:
+        pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+        start += f"Authorization: Basic {b64encode(pair.encode()).decode()}\r\n"
+    return Place(Origin(host, port, is_tls), start)
+
+
+def _request(method: str, place: Place, headers: Mapping[str, str], body: bytes | None) -> bytes:
+    """Head and body.
+
+    Raises:
+        ValueError: a header would end before its end.
+    """
+    named = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    if named.count("\n") != len(headers) or named.count("\r") != len(headers) or "\0" in named:
+        raise ValueError("no header")
+    length = f"Content-Length: {len(body)}\r\n" if body is not None else ""
+    head = f"{method} {place.start}{named}{length}\r\n".encode()
+    return head if body is None else head + body

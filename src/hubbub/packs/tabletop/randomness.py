@@ -1,0 +1,114 @@
+"""Dice that can be thrown again: a stream of numbers that follows from a seed, in any language.
+
+Block n is SHA-256 of the algorithm's name, the seed and n, both as eight bytes with the
+highest first; each block gives eight numbers of 32 bits. A number that would favour low
+faces is thrown away, so every face of a die is as likely as any other.
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from hubbub import bounds
+from hubbub.packs.tabletop.failures import InvalidArgument
+
+ALGORITHM: Final = "hubbub-sha256-v1"
+_WORD: Final = 2**32
+
+
+class RollMode(StrEnum):
+    """Whether a roll counts, or shows again how one fell."""
+
+    LIVE = "LIVE"
+    REPLAY = "REPLAY"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "RollMode | None":
+        """In any case, as callers may write every word; msgspec asks here too."""
+        word = value.strip().upper() if isinstance(value, str) else ""
+        return cls(word) if word in cls.__members__ else None
+
+
+class SeedSource(StrEnum):
+    """Who chose the seed."""
+
+    CLIENT = "CLIENT"
+    SERVER = "SERVER"
+
+
+class RngRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """How to throw: live with a seed that nobody can know, or again with one that is known."""
+
+    seed: int | None = None
+    roll_mode: RollMode | None = None
+    """Without one, a seed means REPLAY and no seed means LIVE."""
+
+
+class RngUsed(msgspec.Struct, frozen=True, kw_only=True):
+    """What to give in order to see the same roll again."""
+
+    seed_used: int
+    rng_algo: str
+    seed_source: SeedSource
+    roll_mode: RollMode
+
+
+LIVE: Final = RngRequest()
+
+
+def check_rng(wanted: RngRequest) -> RollMode:
+    """The mode that is asked for, if its seed goes with it.
+
+    Raises: InvalidArgument.
+    """
+    seed, mode = wanted.seed, wanted.roll_mode
+    if mode is None:
+        mode = RollMode.LIVE if seed is None else RollMode.REPLAY
+    if mode is RollMode.LIVE and seed is not None:
+        raise InvalidArgument("a LIVE roll takes no seed, the server draws it; use roll_mode REPLAY")
+    if mode is RollMode.REPLAY and seed is None:
+        raise InvalidArgument("a REPLAY needs the seed of the roll to show again")
+    if seed is not None and not 0 <= seed <= bounds.DICE_SEED:
+        raise InvalidArgument(f"seed must be between 0 and {bounds.DICE_SEED}")
+    return mode
+
+
+def choose_seed(wanted: RngRequest = LIVE) -> RngUsed:
+    """Take the caller's seed for a replay, or draw one for a live roll.
+
+    Raises: InvalidArgument.
+    """
+    mode, seed, source = check_rng(wanted), wanted.seed, SeedSource.CLIENT
+    if seed is None:
+        from secrets import randbelow  # Brings hashlib along, which no start needs.
+
+        seed, source = randbelow(bounds.DICE_SEED + 1), SeedSource.SERVER
+    return RngUsed(seed_used=seed, rng_algo=ALGORITHM, seed_source=source, roll_mode=mode)
+
+
+class Faces:
+    """Dice thrown one after the other."""
+
+    def __init__(self, seed: int) -> None:
+        self._words = _words(seed)
+
+    def throw(self, sides: int) -> int:
+        """One die."""
+        fair = _WORD - _WORD % sides
+        while (word := next(self._words)) >= fair:
+            pass
+        return word % sides + 1
+
+
+def _words(seed: int) -> Iterator[int]:
+    from hashlib import sha256  # Not needed before the first roll.
+
+    start = ALGORITHM.encode() + seed.to_bytes(8, "big")
+    number = 0
+    while True:
+        block = sha256(start + number.to_bytes(8, "big")).digest()
+        for at in range(0, len(block), 4):
+            yield int.from_bytes(block[at : at + 4], "big")
+        number += 1

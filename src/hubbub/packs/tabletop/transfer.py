@@ -1,0 +1,160 @@
+"""A whole campaign as one document, to keep it elsewhere or to move it.
+
+The document has everything under its own ids, so that links and events stay true. Whoever
+takes one in checks it here first, because it may come from anybody.
+"""
+
+import re
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET
+
+from hubbub import bounds
+from hubbub.errors import InvalidParams
+from hubbub.packs.tabletop import checks
+from hubbub.packs.tabletop.failures import InvalidArgument
+from hubbub.packs.tabletop.model import (
+    GM_CONTROL,
+    Actor,
+    Campaign,
+    Control,
+    Event,
+    Participant,
+    Session,
+    SessionStatus,
+)
+
+if TYPE_CHECKING:
+    from hubbub.store.journal import Chain
+
+FORMAT: Final = "hubbub-tabletop-campaign"
+_TIMES: Final = ("created_at", "updated_at", "started_at", "ended_at")
+_ID: Final = re.compile(r"(?!_$)[A-Za-z0-9_-]+")
+
+
+class CampaignDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything about a campaign. Lists are in the order in which things were made."""
+
+    format: Literal["hubbub-tabletop-campaign"] = FORMAT
+    version: Literal[1] = 1
+    campaign: Campaign
+    participants: tuple[Participant, ...] = ()
+    actors: tuple[Actor, ...] = ()
+    controls: tuple[Control, ...] = ()
+    """Who controls which actor; actors that nobody controls are not here."""
+    sessions: tuple[Session, ...] = ()
+    events: tuple[Event, ...] = ()
+    """All of them, or none."""
+
+
+def read_document(text: bytes) -> CampaignDocument:
+    """A document from its JSON.
+
+    Raises: InvalidArgument.
+    """
+    try:
+        return msgspec.json.decode(text, type=CampaignDocument)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidArgument(f"this is no document of a campaign: {error}") from error
+
+
+def check_document(document: CampaignDocument) -> None:
+    """Refuse a document that no export can have written.
+
+    Raises: InvalidArgument.
+    """
+    campaign = document.campaign
+    _check_ids("campaign", [campaign.id])
+    checks.name(campaign.name, "campaign name")
+    checks.prose(campaign.theme_prompt, "theme prompt")
+    for what, records in (
+        ("participant", document.participants),
+        ("actor", document.actors),
+        ("session", document.sessions),
+    ):
+        _check_ids(what, [record.id for record in records])
+    for what, owned in _owned(document):
+        if owned.campaign_id != campaign.id:
+            raise InvalidArgument(f"the document has a {what} of another campaign")
+        _check_times(what, owned)
+    _check_times("campaign", campaign)
+    for participant in document.participants:
+        checks.name(participant.display_name, "display name")
+        if participant.id.upper() == GM_CONTROL:
+            raise InvalidArgument(f"no participant can have the id {participant.id}: it means the game master")
+    for actor in document.actors:
+        checks.name(actor.name, "actor name")
+        checks.prose(actor.notes, "notes")
+    _check_controls(document)
+    _check_sessions(document)
+    _check_events(document)
+
+
+def _owned(document: CampaignDocument) -> Iterable[tuple[str, Any]]:
+    for what, records in (
+        ("participant", document.participants),
+        ("actor", document.actors),
+        ("control", document.controls),
+        ("session", document.sessions),
+        ("event", document.events),
+    ):
+        for record in records:
+            yield what, record
+
+
+def _check_ids(what: str, identifiers: list[str]) -> None:
+    for identifier in identifiers:
+        if len(identifier) > bounds.TABLE_ID_CHARACTERS or not _ID.fullmatch(identifier):
+            raise InvalidArgument(f"the document has a malformed {what} id")
+    if len(set(identifiers)) < len(identifiers):
+        raise InvalidArgument(f"the document has a {what} twice")
+
+
+def _check_times(what: str, record: msgspec.Struct) -> None:
+    """Times are written in UTC and in whole seconds; others would not be the same when they are read again."""
+    for name in _TIMES:
+        time = getattr(record, name, UNSET)
+        if time is not UNSET and (time.utcoffset() != timedelta(0) or time.microsecond):
+            raise InvalidArgument(f"{name} of a {what} must be in UTC and whole seconds, as 2025-01-15T10:30:00Z")
+
+
+def _check_controls(document: CampaignDocument) -> None:
+    actors = {actor.id for actor in document.actors}
+    controllers = {GM_CONTROL, *(participant.id for participant in document.participants)}
+    controlled = [control.actor_id for control in document.controls]
+    if not actors.issuperset(controlled) or len(set(controlled)) < len(controlled):
+        raise InvalidArgument("each control must be of an actor of the document, and no two of the same")
+    if not controllers.issuperset(control.controller for control in document.controls):
+        raise InvalidArgument("each controller must be GM or a participant of the document")
+
+
+def _check_sessions(document: CampaignDocument) -> None:
+    for session in document.sessions:
+        checks.optional_name(session.name, "session name")
+        if (session.status is SessionStatus.ENDED) != (session.ended_at is not UNSET):
+            raise InvalidArgument("a session has ended_at if, and only if, it has ended")
+    if sum(session.status is SessionStatus.ACTIVE for session in document.sessions) > 1:
+        raise InvalidArgument("the document has more than one active session")
+
+
+def _check_events(document: CampaignDocument) -> None:
+    """Every hash must be right, or the events would tell of changes that nobody made here."""
+    from hubbub.store.journal import Chain  # Not needed before the first import.
+
+    sessions = {None, *(session.id for session in document.sessions)}
+    chain = Chain()
+    for number, event in enumerate(document.events, start=1):
+        checks.name(event.type, "event type")
+        checks.event_data(event.data, bounds.TABLE_IMPORTED_EVENT_BYTES)
+        if event.seq != number or event.session_id not in sessions or not _holds(chain, event):
+            raise InvalidArgument(f"event {number} of the document is not as it was written")
+
+
+def _holds(chain: "Chain", event: Event) -> bool:
+    try:
+        return chain.holds(event.told())
+    except (InvalidParams, ValueError):
+        return False

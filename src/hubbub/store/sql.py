@@ -1,0 +1,347 @@
+"""Databases: an SQLite file by default, PostgreSQL by URL. The only importer of SQLAlchemy.
+
+    database = await open_database("sqlite:///games.db", schema)
+    await database.write(lambda connection: connection.execute(...))
+
+Work is a plain function of a connection that runs in one transaction: it is kept whole when
+`write` returns, also after kill -9 (and with SQLite after a loss of power), or not at all.
+For SQLite it runs in a thread, since aiosqlite hands over every single statement and takes
+three times as long; writers queue for one connection, readers have their own and see the
+last commit. For PostgreSQL it runs in the event loop, on asyncpg.
+
+Who declares tables takes what SQLAlchemy offers for that from here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, NoReturn, Protocol, TypeVar
+
+import msgspec
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Connection,
+    Engine,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    Row,
+    Select,
+    Table,
+    Text,
+    UniqueConstraint,
+    and_,
+    create_engine,
+    delete,
+    event,
+    func,
+    insert,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, ProgrammingError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from hubbub import bounds
+from hubbub.errors import SettingsError, StoreConflict, StoreFailed
+
+__all__ = [
+    "BigInteger",
+    "CheckConstraint",
+    "Column",
+    "Connection",
+    "Database",
+    "ForeignKey",
+    "ForeignKeyConstraint",
+    "Index",
+    "Integer",
+    "MetaData",
+    "PrimaryKeyConstraint",
+    "Row",
+    "Schema",
+    "Select",
+    "Table",
+    "Text",
+    "UniqueConstraint",
+    "add_row",
+    "and_",
+    "delete",
+    "func",
+    "insert",
+    "open_database",
+    "position_column",
+    "read_url",
+    "select",
+    "text",
+    "update",
+]
+
+T = TypeVar("T")
+Work = Callable[[Connection], T]
+
+_SCHEMES: Final = {"sqlite": "sqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
+
+_OPTIONS: Final = {"sqlite": frozenset[str](), "postgresql+asyncpg": frozenset({"host", "port", "ssl", "sslmode"})}
+
+
+class Schema(msgspec.Struct, frozen=True):
+    """Whose tables a database holds, and how they come about."""
+
+    migrations: Path
+    """The folder that has `versions`."""
+    head: str
+    """The last revision. A database that is there already never loads alembic."""
+    version_table: str
+
+
+class Database(Protocol):
+    """One that is open."""
+
+    async def write(self, work: Work[T]) -> T:
+        """Run work in a transaction and keep what it did.
+
+        Raises:
+            StoreConflict: a rule of the tables forbids it.
+            StoreFailed: the database does not work.
+            Whatever work raises. In all cases nothing was kept.
+        """
+
+    async def read(self, work: Work[T]) -> T:
+        """Run work that only looks, on one state of the database.
+
+        Raises: StoreFailed, and whatever work raises.
+        """
+
+    async def close(self) -> None:
+        """Wait for what is under way, then let go."""
+
+
+_inserts: dict[tuple[str, str, tuple[str, ...]], tuple[str, list[str]]] = {}
+
+
+def add_row(connection: Connection, table: Table, values: dict[str, Any]) -> None:
+    """Insert one row of plain values: as `execute(insert(table), values)`, at less than half of its cost."""
+    key = (connection.dialect.name, table.name, tuple(values))
+    written = _inserts.get(key)
+    if written is None:
+        compiled = insert(table).inline().compile(dialect=connection.dialect, column_keys=list(values))
+        written = _inserts[key] = (str(compiled), list(compiled.positiontup or ()))
+    statement, order = written
+    connection.exec_driver_sql(statement, tuple(values[name] for name in order))
+
+
+def position_column() -> Column[int]:
+    """Counts rows in the order in which they are made."""
+    return Column("position", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True)
+
+
+def read_url(given: str) -> URL:
+    """The address of a database.
+
+    Raises: SettingsError, without repeating the address: it may hold a password.
+    """
+    try:
+        url = make_url(given)
+        driver = _SCHEMES[url.drivername]
+    except (ArgumentError, KeyError, ValueError):
+        raise SettingsError("a database must look like sqlite:///FILE or postgresql://USER@HOST/NAME") from None
+    if driver == "sqlite" and (not url.database or url.database == ":memory:" or url.host):
+        raise SettingsError("an SQLite database must be a file: sqlite:///games.db, or sqlite:////data/games.db")
+    unknown = set(url.query) - _OPTIONS[driver]
+    if unknown:
+        raise SettingsError(f"a database of this kind takes no option {', '.join(sorted(unknown))}")
+    if "sslmode" in url.query:  # What libpq calls it, and what people copy.
+        url = url.difference_update_query(["sslmode"]).update_query_dict({"ssl": str(url.query["sslmode"])})
+    return url.set(drivername=driver)
+
+
+async def open_database(url: URL, schema: Schema) -> Database:
+    """Open a database and bring its tables up to date; others that do the same at this moment wait.
+
+    Raises: StoreFailed.
+    """
+    database: Database = _Sqlite(url) if url.drivername == "sqlite" else _Postgresql(url)
+    try:
+        await database.write(lambda connection: _prepare(connection, schema))
+    except BaseException:
+        await database.close()
+        raise
+    return database
+
+
+def _prepare(connection: Connection, schema: Schema) -> None:
+    if connection.dialect.name == "postgresql":
+        # SQLite needs none: its write transactions wait for each other anyway.
+        connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": schema.version_table})
+    found = _revision(connection, schema.version_table)
+    if found == schema.head:
+        return
+    from hubbub.store import migrate
+
+    if found is not None and not migrate.is_known(schema.migrations, found):
+        raise StoreFailed("it was made by a later version of Hubbub; use that one, or another database")
+    migrate.upgrade(connection, schema.migrations, schema.version_table)
+
+
+def _revision(connection: Connection, version_table: str) -> str | None:
+    if not connection.dialect.has_table(connection, version_table):
+        return None
+    found: str | None = connection.execute(text(f"SELECT version_num FROM {version_table}")).scalar()
+    return found
+
+
+# -- SQLite ------------------------------------------------------------------------
+
+
+class _Sqlite:
+    """A file. Transactions run in threads, those that write one after the other."""
+
+    def __init__(self, url: URL) -> None:
+        path = Path(url.database or "")
+        try:
+            _create(path)
+        except OSError as error:
+            raise StoreFailed(f"{path} cannot be made: {error.strerror}") from error
+        self._where = str(path)
+        self._is_closed = False
+        self._write_engine = _sqlite_engine(url, "BEGIN IMMEDIATE")
+        self._read_engine = _sqlite_engine(url, "BEGIN", "PRAGMA query_only=ON")
+        self._write_connection: Connection | None = None
+        self._writer = ThreadPoolExecutor(1, "hubbub-sql-write")
+        self._readers = ThreadPoolExecutor(bounds.SQL_READERS, "hubbub-sql-read")
+
+    async def write(self, work: Work[T]) -> T:
+        return await self._run(self._writer, self._write, work)
+
+    async def read(self, work: Work[T]) -> T:
+        return await self._run(self._readers, self._read, work)
+
+    def _write(self, work: Work[T]) -> T:
+        # Kept, because to take one out of a pool each time is a sixth of what a small change costs.
+        connection = self._write_connection
+        if connection is None:
+            connection = self._write_connection = self._write_engine.connect()
+        try:
+            with connection.begin():
+                return work(connection)
+        except SQLAlchemyError:
+            self._write_connection = None
+            connection.close()
+            raise
+
+    def _read(self, work: Work[T]) -> T:
+        with self._read_engine.begin() as connection:
+            return work(connection)
+
+    async def _run(self, pool: ThreadPoolExecutor, run: Callable[[Work[T]], T], work: Work[T]) -> T:
+        asked_at = time.monotonic()
+
+        def transaction() -> T:
+            # While others lock the file, each would wait as long as the driver does, after all that came before it.
+            if time.monotonic() - asked_at > bounds.SQL_WAIT_S:
+                raise StoreFailed(f"{self._where} is busy")
+            try:
+                return run(work)
+            except SQLAlchemyError as error:
+                _fail(error, self._where)
+
+        if self._is_closed:
+            raise StoreFailed(f"{self._where} is closed")
+        # A caller that goes away does not stop the thread: the transaction is kept whole or not at all.
+        return await asyncio.get_running_loop().run_in_executor(pool, transaction)
+
+    async def close(self) -> None:
+        def end() -> None:
+            self._writer.shutdown()
+            self._readers.shutdown()
+            if self._write_connection is not None:
+                self._write_connection.close()
+            self._read_engine.dispose()
+            self._write_engine.dispose()
+
+        self._is_closed = True
+        await asyncio.to_thread(end)
+
+
+def _create(path: Path) -> None:
+    """Make the file, so that only its owner can read it; its companions take after it."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+
+
+def _sqlite_engine(url: URL, begin: str, *pragmas: str) -> Engine:
+    engine = create_engine(
+        url,
+        pool_size=bounds.SQL_READERS,
+        max_overflow=0,
+        connect_args={"check_same_thread": False, "timeout": bounds.SQL_WAIT_S, "isolation_level": None},
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, record: object) -> None:
+        for pragma in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA foreign_keys=ON", *pragmas):
+            connection.execute(pragma)
+
+    @event.listens_for(engine, "begin")
+    def start(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)  # The driver's own transactions start too late and let readers in between.
+
+    return engine
+
+
+# -- PostgreSQL --------------------------------------------------------------------
+
+
+class _Postgresql:
+    """A server, reached over a few connections."""
+
+    def __init__(self, url: URL) -> None:
+        self._where = url.set(query={}).render_as_string(hide_password=True).replace("+asyncpg", "")
+        self._engine: AsyncEngine = create_async_engine(
+            url,
+            pool_size=bounds.SQL_CONNECTIONS,
+            max_overflow=0,
+            pool_timeout=bounds.SQL_WAIT_S,
+            pool_pre_ping=True,
+            connect_args={"timeout": bounds.SQL_WAIT_S, "command_timeout": bounds.SQL_STATEMENT_S},
+        )
+
+    async def write(self, work: Work[T]) -> T:
+        try:
+            async with self._engine.begin() as connection:
+                return await connection.run_sync(work)
+        except (SQLAlchemyError, OSError, TimeoutError) as error:
+            _fail(error, self._where)
+
+    async def read(self, work: Work[T]) -> T:
+        options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        try:
+            async with self._engine.connect() as connection:
+                await connection.execution_options(**options)
+                return await connection.run_sync(work)
+        except (SQLAlchemyError, OSError, TimeoutError) as error:
+            _fail(error, self._where)
+
+    async def close(self) -> None:
+        await self._engine.dispose()
+
+
+def _fail(error: Exception, where: str) -> NoReturn:
+    """Say in our words what a database said, without the values that it repeats."""
+    if isinstance(error, IntegrityError):
+        raise StoreConflict(str(error.orig)) from error
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    lines = [] if isinstance(error, DataError | ProgrammingError) else str(cause).splitlines()
+    raise StoreFailed(f"{where}: {lines[0] if lines else type(cause).__name__}") from error

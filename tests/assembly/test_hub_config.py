@@ -1,0 +1,132 @@
+"""What a hub is built from: the files, the flags and the variables put together."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from hubbub.assembly.assemble import needs_hub
+from hubbub.assembly.checking import check_sources
+from hubbub.assembly.hub_config import hub_config
+from hubbub.errors import SettingsError
+from hubbub.hub.config import HubConfig
+from hubbub.settings import ServeSettings, Sources
+from hubbub.settings.file import SettingsFile
+from hubbub.settings.servers import ToolSettings
+
+
+def sources(text: str, **environ: str) -> Sources:
+    return Sources(environ=environ, file=SettingsFile("hubbub.toml", text, tomllib.loads(text)))
+
+
+def config(text: str, environ: dict[str, str] | None = None, **settings: object) -> HubConfig:
+    given = sources(text, **(environ or {}))
+    check_sources(given)
+    return hub_config(ServeSettings(**settings), given)  # type: ignore[arg-type]
+
+
+TWO = """
+[servers.files]
+command = "mcp-files"
+args = ["--root", "."]
+env = { KEY = "secret" }
+max_calls = 3
+sessions = "own"
+include = ["read_*"]
+
+[servers.files.tools.read_all]
+name = "read_everything"
+hidden = false
+
+[servers.far]
+url = "https://example.com/mcp"
+max_response_bytes = 5000
+prefix = "never"
+"""
+
+
+def test_servers_are_taken_over_in_the_order_of_the_file() -> None:
+    files, far = config(TWO).upstreams
+    assert files.remote is not None
+    assert far.remote is not None
+    assert (files.id, files.remote.command, files.remote.args) == ("files", "mcp-files", ("--root", "."))
+    assert (files.max_calls, files.sessions, files.include) == (3, "own", ("read_*",))
+    assert files.tools == {"read_all": ToolSettings(name="read_everything")}
+    assert files.origin == "hubbub.toml line 2: servers.files"
+    assert (far.remote.url, far.remote.max_response_bytes, far.prefix) == ("https://example.com/mcp", 5000, "never")
+
+
+def test_secrets_do_not_show_in_a_config() -> None:
+    assert "secret" not in repr(config(TWO))
+
+
+def test_two_configs_of_the_same_file_are_the_same() -> None:
+    assert config(TWO) == config(TWO)
+    assert config(TWO) != config(TWO.replace("max_calls = 3", "max_calls = 4"))
+    assert config(TWO) != config(TWO.replace('"secret"', '"other"'))
+
+
+def test_an_mcp_json_comes_after_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text(
+        json.dumps({"mcpServers": {"git": {"command": "mcp-git"}, "off": {"command": "x", "disabled": True}}})
+    )
+    assert [upstream.id for upstream in config(TWO, mcp_json=str(path)).upstreams] == ["files", "far", "git"]
+
+
+def test_packs_and_a_program_of_the_command_line_come_last_and_only_if_named() -> None:
+    named = config(TWO, target="shop.tools:server", packs=("demo",)).upstreams
+    assert [upstream.id for upstream in named] == ["files", "far", "tools", "demo"]
+    assert named[-2].target == "shop.tools:server"
+    assert [upstream.id for upstream in config("[views.all]").upstreams] == ["demo"]
+
+
+def test_a_variable_wins_over_the_file() -> None:
+    environ = {"HUBBUB_HUB__SEARCH": "only", "HUBBUB_SERVERS__FAR__PREFIX": "always"}
+    found = config(TWO + '[hub]\nsearch = "off"', environ)
+    assert found.hub.search == "only"
+    assert found.upstreams[1].prefix == "always"
+
+
+def test_a_variable_of_the_hub_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"HUBBUB_HUB__SERACH.*did you mean 'HUBBUB_HUB__SEARCH'"):
+        check_sources(sources("", HUBBUB_HUB__SERACH="only"))
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "needed"),
+    [
+        ("", {}, False),
+        ("[hub]\nsearch = 'on'", {}, False),
+        (TWO, {}, True),
+        (TWO, {"alone": True}, False),
+        ("[servers.a]\ncommand = 'x'\nenabled = false", {}, False),
+        ("[views.v]\n", {}, True),
+        ("", {"mcp_json": "x"}, True),
+    ],
+)
+def test_a_hub_is_served_only_where_something_needs_one(text: str, settings: dict[str, object], needed: bool) -> None:
+    assert needs_hub(ServeSettings(**settings), sources(text)) is needed  # type: ignore[arg-type]
+
+
+def test_a_hub_that_a_hub_starts_is_refused_unless_it_is_meant() -> None:
+    with pytest.raises(SettingsError, match="HUBBUB_ALONE"):
+        config("", mcp_json="mcp.json", alone=True)
+
+
+@pytest.mark.parametrize(
+    ("url", "settings", "is_left_out"),
+    [
+        ("http://127.0.0.1:3000/mcp", {}, True),
+        ("http://localhost:3000/mcp/view", {}, True),
+        ("http://localhost:3000/mcp", {"host": "0.0.0.0", "insecure": True}, True),
+        ("http://localhost:3001/mcp", {}, False),
+        ("http://localhost:3000/mcp", {"port": 3001}, False),
+        ("http://example.com:3000/mcp", {}, False),
+        ("http://localhost:3000/mcp", {"transport": "stdio"}, False),
+    ],
+)
+def test_the_hub_is_not_one_of_its_own_servers(url: str, settings: dict[str, object], is_left_out: bool) -> None:
+    found = config(f'[servers.me]\nurl = "{url}"\n[servers.other]\ncommand = "x"', **settings)
+    assert [upstream.id for upstream in found.upstreams] == (["other"] if is_left_out else ["me", "other"])

@@ -1,0 +1,102 @@
+"""However a hub ends, nothing that it started goes on: not its servers, nor what they started themselves."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.faults.behind_a_hub import Ward, entry, flags, is_running, text, until, ward
+from tests.http.processes import HUBBUB
+
+MANNERS = {"alone": [], "family": ["family"], "stubborn": ["stubborn", "family"]}
+PROCESSES = 7
+SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT]
+
+
+def servers(folder: Path) -> dict[str, Any]:
+    return {name: entry(folder, name, *manners) for name, manners in MANNERS.items()}
+
+
+async def started(here: Ward) -> list[int]:
+    """Use each server once; the processes that there are for it."""
+    for name in MANNERS:
+        assert text(await here.call(f"{name}__echo", text="hello")) == "hello"
+    found = [pid for name in MANNERS for pid in here.processes(name)]
+    assert len(found) == PROCESSES
+    assert all(map(is_running, found))
+    return found
+
+
+async def gone(processes: list[int]) -> None:
+    await until(lambda: not any(map(is_running, processes)), lambda: [pid for pid in processes if is_running(pid)])
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+async def test_no_process_is_left_when_a_signal_ends_the_hub(tmp_path: Path, number: signal.Signals) -> None:
+    with ward(tmp_path, servers(tmp_path)) as here:
+        processes = await started(here)
+        here.hub.signal(number)
+        code = await asyncio.to_thread(here.hub.wait, 15)
+        assert code == (0 if number in (signal.SIGTERM, signal.SIGINT) else -number)
+        await gone(processes)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+async def test_no_process_is_left_when_the_hub_ends_in_the_middle_of_calls(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with ward(tmp_path, servers(tmp_path)) as here:
+        processes = await started(here)
+        hanging = asyncio.create_task(here.answer("tools/call", {"name": "family__hang", "arguments": {}}))
+        await until(lambda: here.calls("family")["hang"] == 1)
+        here.hub.signal(number)
+        await asyncio.to_thread(here.hub.wait, 20)
+        await asyncio.wait([hanging], timeout=5)
+        assert hanging.done()
+        hanging.exception()  # whatever the caller got, it got something
+        await gone(processes)
+        assert here.calls("family") == {"echo": 1, "hang": 1}
+
+
+@pytest.mark.parametrize("end", ["input", "SIGTERM", "SIGKILL"])
+async def test_no_process_is_left_when_a_hub_on_stdio_ends(tmp_path: Path, end: str) -> None:
+    options = flags(tmp_path, servers(tmp_path))
+    with subprocess.Popen(
+        [HUBBUB, "serve", "--transport", "stdio", *options],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as hub:
+        try:
+            for name in MANNERS:
+                answer = await asyncio.to_thread(call, hub, f"{name}__echo", "hi")
+                assert "hi" in json.dumps(answer["result"])
+            processes = [pid for name in MANNERS for pid in journaled(tmp_path / f"{name}.journal")]
+            assert len(processes) == PROCESSES
+            if end == "input":
+                assert hub.stdin is not None
+                hub.stdin.close()
+            else:
+                os.kill(hub.pid, getattr(signal, end))
+            assert await asyncio.to_thread(hub.wait, 15) == (-signal.SIGKILL if end == "SIGKILL" else 0)
+            await gone(processes)
+        finally:
+            hub.kill()
+
+
+def call(hub: "subprocess.Popen[bytes]", tool: str, text: str) -> Any:
+    assert hub.stdin is not None
+    assert hub.stdout is not None
+    params = {"name": tool, "arguments": {"text": text}}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    hub.stdin.write(json.dumps(request).encode() + b"\n")
+    hub.stdin.flush()
+    return json.loads(hub.stdout.readline())
+
+
+def journaled(journal: Path) -> list[int]:
+    return [int(line.split()[1]) for line in journal.read_text().splitlines() if line.startswith("started ")]

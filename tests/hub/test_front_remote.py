@@ -1,0 +1,145 @@
+"""A hub in front of processes that are slow, die and come back: what its clients see of it."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+from tests.client.ends import INTEROP, stdio_config
+from tests.hub.assembled import hub_of, names, toolbox, visiting
+from tests.hub.test_sessions import asker
+from tests.server.conversation import MODERN, Conversation
+
+from hubbub.client.config import ServerConfig
+from hubbub.hub.config import UpstreamConfig
+
+PROGRAM = """
+import os, sys, time
+from pathlib import Path
+from hubbub import Server, run
+
+folder = Path(sys.argv[1])
+if (folder / "broken").exists():
+    raise SystemExit("out of order")
+while (folder / "slow").exists():
+    time.sleep(0.01)
+server = Server("mortal")
+
+@server.tool
+async def hello() -> str:
+    return "hello"
+
+@server.tool
+async def die() -> str:
+    (folder / "broken").touch()
+    os._exit(3)
+
+run(server)
+"""
+
+
+def mortal(folder: Path) -> UpstreamConfig:
+    (folder / "mortal.py").write_text(PROGRAM)
+    env = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+    remote = ServerConfig(
+        id="mortal", command=sys.executable, args=[str(folder / "mortal.py"), str(folder)], env=env, timeout_s=20
+    )
+    return UpstreamConfig(id="mortal", remote=remote)
+
+
+async def marks(client: Conversation) -> dict[str, Any]:
+    listed = (await client.result("tools/list"))["tools"]
+    return {entry["name"]: entry["_meta"] for entry in listed if entry["name"] in ("hello", "die", "one")}
+
+
+async def until(client: Conversation, name: str, *, is_stale: bool) -> dict[str, Any]:
+    async with asyncio.timeout(20):
+        while True:
+            found = await marks(client)
+            if name in found and found[name].get("hubbub/stale", False) is is_stale:
+                return found
+            await asyncio.sleep(0.02)
+
+
+async def test_tools_of_a_dead_server_stay_listed_with_the_reason_until_it_is_back(tmp_path: Path) -> None:
+    async with visiting(hub_of(mortal(tmp_path), toolbox("box", "one")), MODERN) as client:
+        assert await names(client) == ["hello", "die", "one"]
+        died = await client.call("die")
+        assert died["isError"] is True
+        assert died["structuredContent"]["error"]["type"] == "upstream_unavailable"
+        found = await until(client, "hello", is_stale=True)
+        assert found["hello"]["hubbub/server"] == "mortal"
+        assert found["hello"]["hubbub/reason"]
+        assert "hubbub/stale" not in found["one"]
+        assert (await client.call("one"))["content"][0]["text"] == "box/one"
+        failed = await client.call("hello")
+        assert failed["structuredContent"]["error"]["data"]["server"] == "mortal"
+        (tmp_path / "broken").unlink()
+        await until(client, "hello", is_stale=False)
+        assert (await client.call("hello"))["content"][0]["text"] == "hello"
+
+
+async def test_a_list_does_not_wait_for_ever_and_late_servers_are_announced(tmp_path: Path) -> None:
+    (tmp_path / "slow").touch()
+    hub = hub_of(mortal(tmp_path), toolbox("box", "one"), list_s=0.5)
+    async with visiting(hub) as client:
+        assert await names(client) == ["one"]
+        error = await client.error("tools/call", {"name": "hello", "arguments": {}})
+        assert "mortal" in error["message"]
+        (tmp_path / "slow").unlink()
+        async with asyncio.timeout(20):
+            while "hello" not in await names(client):
+                await asyncio.sleep(0.05)
+        assert client.notes("notifications/tools/list_changed")
+        assert (await client.call("hello"))["content"][0]["text"] == "hello"
+
+
+async def test_a_server_that_never_comes_is_named_where_a_tool_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "broken").touch()
+    async with visiting(hub_of(mortal(tmp_path), toolbox("box", "one"))) as client:
+        error = await client.error("tools/call", {"name": "hello", "arguments": {}})
+        assert "could not be reached so far: mortal" in error["message"]
+        status = (await client.call("hub.status"))["structuredContent"]
+        assert any(problem.startswith("mortal: ") for problem in status["problems"])
+
+
+async def test_the_hub_is_ready_while_one_of_its_servers_is(tmp_path: Path) -> None:
+    (tmp_path / "broken").touch()
+    both, alone = hub_of(mortal(tmp_path), toolbox("box", "one")), hub_of(mortal(tmp_path))
+    async with visiting(both) as client:
+        await client.settle()
+        assert await both.main.problems() == []
+    async with visiting(alone) as client:
+        await client.settle()
+        (problem,) = await alone.main.problems()
+        assert problem.startswith("mortal: ")
+
+
+async def test_a_client_on_stdio_that_can_be_asked_costs_one_process_of_a_legacy_server_also_after_a_reload() -> None:
+    hub = hub_of(UpstreamConfig(id="asker", remote=asker()))
+    async with visiting(hub, capabilities={"elicitation": {"form": {}}}) as client:
+        client.reply_with = lambda asked: {"result": {"action": "accept", "content": {"name": "ada"}}}
+        assert (await client.call("ask", {"say": "who"}))["content"][0]["text"] == "who: ada"
+        assert hub.upstreams["asker"].state.sessions == 1
+        added = UpstreamConfig(id="other", remote=replace(asker(), id="other"))
+        changed = UpstreamConfig(id="asker", remote=replace(asker(), timeout_s=7.0))
+        await hub.apply(replace(hub.config, upstreams=(changed, added)))
+        for name in ("asker__ask", "other__ask"):
+            assert (await client.call(name, {"say": "who"}))["content"][0]["text"] == "who: ada"
+        assert [upstream.state.sessions for upstream in hub.upstreams.values()] == [1, 1]
+
+
+async def test_the_first_client_is_told_what_a_server_says_about_its_use() -> None:
+    config = stdio_config(str(INTEROP))
+    async with visiting(hub_of(UpstreamConfig(id="here", remote=config)), MODERN) as client:
+        assert (await client.result("server/discover"))["instructions"] == "here: Ask for an echo."
+
+
+async def test_a_server_that_says_nothing_hardly_holds_up_the_first_client() -> None:
+    silent = ServerConfig(id="silent", command="sleep", args=["60"])
+    started = asyncio.get_running_loop().time()
+    async with visiting(hub_of(UpstreamConfig(id="silent", remote=silent)), MODERN) as client:
+        assert "instructions" not in await client.result("server/discover")
+        assert asyncio.get_running_loop().time() - started < 8

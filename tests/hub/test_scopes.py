@@ -1,0 +1,70 @@
+"""State that a pack keeps for each caller stays each caller's own behind a hub."""
+
+from typing import Any
+
+from tests.http.eras import Session, open_session
+from tests.http.in_process import running
+from tests.http.wire import call, request
+from tests.hub.assembled import hub_of
+
+from hubbub import Context, Server
+
+
+def counter() -> Server:
+    """A server that counts each caller's calls."""
+    server = Server("counter")
+    counts: dict[str, int] = {}
+    server.ended = []
+
+    def forget(scope: str) -> None:
+        counts.pop(scope, None)
+        server.ended.append(scope)
+
+    server.on_scope_end(forget)
+
+    @server.tool
+    async def count(context: Context) -> str:
+        """Count."""
+        scope = context.scope or ""
+        counts[scope] = counts.get(scope, 0) + 1
+        server.resource_updated("count://mine", scope=scope)
+        return str(counts[scope])
+
+    @server.resource("count://mine")
+    async def mine(context: Context) -> str:
+        """Your count."""
+        return str(counts.get(context.scope or "", 0))
+
+    return server
+
+
+async def ask(session: Session, body: Any) -> Any:
+    return (await session.post(body)).json["result"]
+
+
+async def test_callers_of_a_hub_share_no_state() -> None:
+    server = counter()
+    hub = hub_of(server)
+    async with running(hub.main) as here:
+        one, two = await open_session(here.site), await open_session(here.site)
+        listed = await ask(one, request("tools/list"))
+        (name,) = [tool["name"] for tool in listed["tools"] if tool["name"].endswith("count")]
+        (uri,) = [
+            entry["uri"]
+            for entry in (await ask(one, request("resources/list")))["resources"]
+            if entry["uri"].endswith("mine")
+        ]
+        for session in (one, two):
+            await ask(session, request("resources/subscribe", {"uri": uri}))
+        async with one.listen() as ones, two.listen() as twos:
+            for _ in range(2):
+                counted = await ask(one, call(name))
+            assert counted["content"][0]["text"] == "2"
+            assert (await ask(two, call(name)))["content"][0]["text"] == "1"
+            assert [(await ones.message())["params"]["uri"] for _ in range(2)] == [uri] * 2
+            assert (await twos.message())["params"]["uri"] == uri
+            read = await ask(two, request("resources/read", {"uri": uri}))
+            assert read["contents"][0]["text"] == "1"
+            await two.end()
+            assert [event for event in await twos.rest() if event.data] == []
+        assert server.ended == [two.id]

@@ -1,0 +1,147 @@
+"""Servers that others have published, four behind one hub, as their users' `mcpServers` file has them."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from tests.http.processes import ServerProcess
+from tests.interop.foreign import JUDGES
+from tests.interop.grid.visiting import LEGACY, MODERN, Stand, Visit, accept, connected, text
+from tests.interop.python_client import DEPRECATED
+
+Within = Callable[..., Any]
+PUBLISHED = JUDGES / "@modelcontextprotocol"
+
+pytestmark = [pytest.mark.filterwarnings(DEPRECATED), pytest.mark.timeout(100)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("published")
+    (folder / "files").mkdir()
+    (folder / "files" / "note.txt").write_text("a note\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stand(node: list[str], folder: Path) -> Iterator[Stand]:
+    def npm(name: str, *arguments: str, **more: Any) -> dict[str, Any]:
+        script = str(PUBLISHED / f"server-{name}" / "dist" / "index.js")
+        return {"command": node[0], "args": [*node[1:], script, *arguments], **more}
+
+    servers = {
+        "everything": npm("everything", "stdio"),
+        "filesystem": npm("filesystem", str(folder / "files")),
+        "memory": npm("memory", env={"MEMORY_FILE_PATH": str(folder / "memory.jsonl")}),
+        "time": {"command": sys.executable, "args": ["-m", "mcp_server_time", "--local-timezone", "Europe/Berlin"]},
+    }
+    path = folder / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": servers}))
+    with ServerProcess("--mcp-json", str(path)) as process:
+        yield Stand(f"{process.url}/mcp", "", folder / "journal")
+
+
+@pytest.fixture(params=[pytest.param(LEGACY, id="legacy"), pytest.param(MODERN, id="modern")])
+def era(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_each_tool_of_each_server_is_listed_under_its_own_name(stand: Stand, era: str, within: Within) -> None:
+    async def scenario() -> None:
+        async with connected(stand, era) as visit:
+            listed = (await visit.client.list_tools()).tools
+            owners = {tool.name: (tool.meta or {}).get("hubbub/server") for tool in listed}
+            wanted = {"get-sum": "everything", "read_text_file": "filesystem", "create_entities": "memory"}
+            assert wanted.items() <= owners.items()
+            assert owners["convert_time"] == "time"
+            assert next(tool for tool in listed if tool.name == "read_text_file").annotations.read_only_hint is True
+
+    within(scenario())
+
+
+def test_a_tool_of_each_server_is_called(stand: Stand, folder: Path, era: str, within: Within) -> None:
+    ada = {"name": f"Ada {era}", "entityType": "person", "observations": ["writes programs"]}
+    asked = {"source_timezone": "Asia/Tokyo", "time": "09:30", "target_timezone": "Asia/Kolkata"}
+
+    async def scenario() -> None:
+        async with connected(stand, era) as visit:
+            assert text(await visit.call("get-sum", a=2, b=3)) == "The sum of 2 and 3 is 5."
+            weather = await visit.call("get-structured-content", location="Chicago")
+            assert weather.structured_content["humidity"] == 82
+            assert text(await visit.call("read_text_file", path=str(folder / "files" / "note.txt"))) == "a note\n"
+            denied = await visit.call("read_text_file", path="/etc/passwd")
+            assert denied.is_error is True
+            assert "outside allowed directories" in text(denied)
+            made = await visit.call("create_entities", entities=[ada])
+            assert made.structured_content == {"entities": [ada]}
+            converted = await visit.call("convert_time", **asked)
+            assert converted.structured_content["time_difference"] == "-3.5h"
+
+    within(scenario())
+
+
+def test_resources_prompts_and_completion_find_their_server(stand: Stand, era: str, within: Within) -> None:
+    async def scenario() -> None:
+        async with connected(stand, era) as visit:
+            client = visit.client
+            listed = {str(entry.uri) for entry in (await client.list_resources()).resources}
+            document = "demo://resource/static/document/features.md"
+            assert document in listed
+            (contents,) = (await client.read_resource(document)).contents
+            assert contents.text.startswith("# Everything Server")
+            (words,) = (await client.read_resource("demo://resource/dynamic/text/7")).contents
+            assert words.text.startswith("Resource 7: This is a plaintext resource")
+            got = await client.get_prompt("args-prompt", {"city": "Bonn", "state": "Rhineland"})
+            assert got.messages[0].content.text == "What's weather in Bonn, Rhineland?"
+            reference = types.PromptReference(name="completable-prompt")
+            found = await client.complete(reference, {"name": "department", "value": "S"})
+            assert found.completion.values == ["Sales", "Support"]
+            found = await client.complete(reference, {"name": "name", "value": ""}, {"department": "Sales"})
+            assert found.completion.values == ["David", "Eve", "Frank"]
+
+    within(scenario())
+
+
+def test_a_published_server_reports_and_asks_through_the_hub(stand: Stand, era: str, within: Within) -> None:
+    async def scenario() -> None:
+        async with connected(stand, era) as visit:
+            work = {"duration": 0.2, "steps": 4}
+            heard = await visit.traced("trigger-long-running-operation", work)
+            assert [event[1:3] for event in heard[:-1]] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+            assert heard[-1] == "Long running operation completed. Duration: 0.2 seconds, Steps: 4."
+            await check_questions(visit)
+
+    within(scenario())
+
+
+async def check_questions(visit: Visit) -> None:
+    visit.answers = [accept(name="Ada", check=True, integer=7)]
+    answered = await visit.call("trigger-elicitation-request")
+    assert "- Name: Ada" in answered.content[1].text
+    (form,) = [event for event in visit.events if event[0] == "elicitation"]
+    assert form[2]["required"] == ["name"]
+    sampled = await visit.call("trigger-sampling-request", prompt="frogs", maxTokens=9)
+    assert json.loads(text(sampled).partition("\n")[2])["model"] == "basho"
+    (asked,) = [event for event in visit.events if event[0] == "sampling"]
+    assert asked[2:4] == ("You are a helpful test server.", 9)
+
+
+def test_a_change_at_a_published_server_is_heard(stand: Stand, within: Within) -> None:
+    noted = {"name": "Grace", "entityType": "person", "observations": ["finds bugs"]}
+
+    async def scenario() -> None:
+        async with connected(stand, MODERN) as visit:
+            listed = [str(entry.uri) for entry in (await visit.client.list_resources()).resources]
+            graph = next(uri for uri in listed if "graph" in uri)
+            async with visit.client.listen(resource_subscriptions=[graph]) as heard:
+                await visit.call("create_entities", entities=[noted])
+                assert (await asyncio.wait_for(anext(heard), 10)).uri == graph
+            (read,) = (await visit.client.read_resource(graph)).contents
+            assert noted in json.loads(read.text)["entities"]
+
+    within(scenario())

@@ -1,0 +1,150 @@
+"""What a hub writes, byte for byte where official clients do not look: each caller gets its own era's form, whole.
+
+Plain callers send JSON-RPC without any header or handshake, and get tools, resources and prompts all the
+same. For MCP callers this is about members that exist in one era only.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.http.eras import Session, modern, open_session
+from tests.http.wire import Answer, Site, call, request
+from tests.interop.grid.visiting import Stand
+from tests.interop.grid.workshops import QUICK, WORKSHOPS, Workshop
+
+META = "io.modelcontextprotocol/"
+Hub = Callable[[Workshop], Stand]
+
+pytestmark = pytest.mark.timeout(100)
+
+
+@pytest.fixture(params=[pytest.param(workshop, id=workshop.name) for workshop in WORKSHOPS])
+def stand(request: pytest.FixtureRequest, hub: Hub) -> Stand:
+    return hub(request.param)
+
+
+def site(stand: Stand) -> Site:
+    return Site(int(str(stand.place).rpartition(":")[2].partition("/")[0]))
+
+
+# -- plain -----------------------------------------------------------------------------------------
+
+
+async def test_a_plain_caller_gets_tools(stand: Stand) -> None:
+    at = site(stand)
+    listed = (await at.post(request("tools/list"))).json["result"]
+    names = [entry["name"] for entry in listed["tools"]]
+    assert {f"{stand.prefix}echo", f"{stand.prefix}add"} <= set(names)
+    called = await at.post(call(f"{stand.prefix}echo", {"text": "grüß dich"}))
+    assert called.json["result"] == {"content": [{"type": "text", "text": "grüß dich"}]}
+    added = (await at.post(call(f"{stand.prefix}add", {"a": 2, "b": 3}))).json["result"]
+    assert set(added) == {"content"}
+    assert json.loads(added["content"][0]["text"]) == {"total": 5, "terms": [2, 3]}
+    unknown = await at.post(call(f"{stand.prefix}missing"))
+    assert unknown.code == -32000
+    failed = await at.post(call(f"{stand.prefix}failing"))
+    assert failed.code == -32002
+    assert "the well is dry" in failed.json["error"]["message"]
+
+
+async def test_a_plain_caller_gets_resources(stand: Stand) -> None:
+    at = site(stand)
+    listed = (await at.post(request("resources/list"))).json["result"]["resources"]
+    assert f"{stand.uri}/static" in [entry["uri"] for entry in listed]
+    for name, text in (("static", "static text"), ("people/ada", "about ada")):
+        read = (await at.post(request("resources/read", {"uri": f"{stand.uri}/{name}"}))).json["result"]
+        expected = {"uri": f"{stand.uri}/{name}", "mimeType": "text/plain", "text": text}
+        assert read["contents"] == [expected]
+    missing = await at.post(request("resources/read", {"uri": f"{stand.uri}/nowhere"}))
+    assert missing.code == -32001
+
+
+async def test_a_plain_caller_gets_prompts(stand: Stand) -> None:
+    at = site(stand)
+    listed = (await at.post(request("prompts/list"))).json["result"]["prompts"]
+    assert f"{stand.prefix}greeting" in [entry["name"] for entry in listed]
+    params = {"name": f"{stand.prefix}greeting", "arguments": {"name": "Ada"}}
+    got = (await at.post(request("prompts/get", params))).json["result"]
+    assert got["messages"][0]["content"] == {"type": "text", "text": "Greet Ada in a plain style"}
+
+
+async def test_a_plain_caller_who_cannot_be_asked_is_told_so(stand: Stand) -> None:
+    failed = (await site(stand).post(call(f"{stand.prefix}interview"))).json
+    assert "error" in failed, failed
+    assert (await site(stand).post(call(f"{stand.prefix}echo", {"text": "go on"}))).status == 200
+
+
+# -- MCP -------------------------------------------------------------------------------------------
+
+
+async def ask_legacy(session: Session, method: str, params: Any = None) -> Any:
+    return result(await session.post(request(method, params), {"Accept": "application/json"}))
+
+
+async def ask_modern(at: Site, method: str, params: Any = None) -> Any:
+    body, headers = modern(method, params)
+    return result(await at.post(body, headers | {"Accept": "application/json"}))
+
+
+def result(answer: Answer) -> Any:
+    assert "result" in answer.json, answer.json
+    return answer.json["result"]
+
+
+ASKED = [
+    ("tools/list", "", {"tools"}),
+    ("resources/list", "", {"resources"}),
+    ("resources/templates/list", "", {"resourceTemplates"}),
+    ("prompts/list", "", {"prompts"}),
+    ("tools/call", "gallery", {"content"}),
+    ("tools/call", "add", {"content", "structuredContent"}),
+    ("prompts/get", "greeting", {"description", "messages"}),
+    ("resources/read", "static", {"contents"}),
+]
+ARGUMENTS = {"add": {"a": 2, "b": 3}, "greeting": {"name": "Ada"}, "gallery": {}}
+
+
+def params_of(stand: Stand, method: str, name: str) -> dict[str, Any]:
+    if not name:
+        return {}
+    if method == "resources/read":
+        return {"uri": f"{stand.uri}/{name}"}
+    return {"name": stand.prefix + name, "arguments": ARGUMENTS[name]}
+
+
+async def test_a_legacy_caller_gets_no_members_of_the_modern_era(stand: Stand) -> None:
+    session = await open_session(site(stand))
+    for method, name, members in ASKED:
+        found = await ask_legacy(session, method, params_of(stand, method, name))
+        assert members <= set(found) <= members | {"isError", "nextCursor", "_meta"}, (method, found.keys())
+        assert not [key for key in found.get("_meta", {}) if key.startswith(META)], (method, found)
+    await session.end()
+
+
+async def test_a_modern_caller_gets_every_member_of_its_era(stand: Stand) -> None:
+    for method, name, members in ASKED:
+        found = await ask_modern(site(stand), method, params_of(stand, method, name))
+        assert found["resultType"] == "complete", method
+        assert members <= set(found), (method, found.keys())
+        who = found["_meta"][f"{META}serverInfo"]["name"]
+        if method.endswith("/list"):
+            assert who == "hubbub"
+            assert found["cacheScope"] == "private", method
+        else:
+            assert who in ("hubbub", "workshop")  # what a modern server answers is passed on as it is
+        assert ("ttlMs" in found) is (method not in ("tools/call", "prompts/get"))
+
+
+@pytest.mark.parametrize("stand", [pytest.param(one, id=one.name) for one in QUICK], indirect=True)
+async def test_what_a_caller_can_answer_is_what_the_server_hears_of_it(stand: Stand) -> None:
+    params = {"name": f"{stand.prefix}whose", "arguments": {}}
+    for capabilities in ({}, {"elicitation": {}}, {"elicitation": {}, "sampling": {}}):
+        body, headers = modern("tools/call", params, capabilities=capabilities)
+        found = result(await site(stand).post(body, headers | {"Accept": "application/json"}))
+        assert found["structuredContent"]["capabilities"] == sorted(capabilities)
+        session = await open_session(site(stand), capabilities=capabilities)
+        found = await ask_legacy(session, "tools/call", params)
+        assert found["structuredContent"]["capabilities"] == sorted(capabilities)
+        await session.end()

@@ -1,0 +1,126 @@
+"""Workshops as processes: how one is started, directly or behind a hub, and where a client finds it."""
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.http.processes import HUBBUB, ServerProcess
+from tests.interop.foreign import JUDGES, listening
+from tests.interop.grid.visiting import LEGACY, MODERN, Stand
+
+SERVERS = Path(__file__).parent / "servers"
+PROGRAMS = {"python": "workshop.py", "v1": "workshop_v1.mjs", "v2": "workshop_v2.mjs"}
+# It warns of everything that the modern era has given up.
+QUIET = ["-W", "ignore"]
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """An unmodified server of an official SDK, in one era, by one transport."""
+
+    sdk: str
+    era: str
+    transport: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.sdk}-{'modern' if self.era == MODERN else 'legacy'}-{self.transport}"
+
+
+# Only the first serves both eras and has to be told which; the others are asked as any server is.
+WORKSHOPS = [
+    Workshop(sdk, era, transport)
+    for sdk, era in (("python", LEGACY), ("python", MODERN), ("v1", LEGACY), ("v2", MODERN))
+    for transport in ("stdio", "http")
+]
+
+# A legacy server on stdio is started for each client anew, which takes the one in Python more than a second.
+QUICK = [workshop for workshop in WORKSHOPS if workshop != Workshop("python", LEGACY, "stdio")]
+
+
+class Yard:
+    """The workshops of one run of the tests. Those over HTTP run from when they are first needed to the end."""
+
+    def __init__(self, node: list[str], folder: Path) -> None:
+        self._node = node
+        self._folder = folder
+        self._running = contextlib.ExitStack()
+        self._entries: dict[Workshop, dict[str, Any]] = {}
+
+    def close(self) -> None:
+        self._running.close()
+
+    def journal(self, workshop: Workshop) -> Path:
+        return self._folder / f"{workshop.name}.journal"
+
+    def entry(self, workshop: Workshop) -> dict[str, Any]:
+        """How an `mcpServers` file names it."""
+        if workshop not in self._entries:
+            self._entries[workshop] = self._start(workshop)
+        return self._entries[workshop]
+
+    def stand(self, workshop: Workshop) -> Stand:
+        """Where a client finds it without a hub."""
+        entry = self.entry(workshop)
+        place = entry["url"] if "url" in entry else [entry["command"], *entry["args"]]
+        return Stand(place, workshop.name, self.journal(workshop))
+
+    def behind_stdio(self, workshop: Workshop, folder: Path) -> Stand:
+        """Behind a hub on stdio that has no other, so that its names stay as they are."""
+        flags = write_config(folder, {workshop: self.entry(workshop)})
+        command = [str(HUBBUB), "serve", "--transport", "stdio", *flags]
+        return Stand(command, workshop.name, self.journal(workshop))
+
+    def _start(self, workshop: Workshop) -> dict[str, Any]:
+        program = PROGRAMS[workshop.sdk]
+        runner = [sys.executable, *QUIET] if program.endswith(".py") else self._node
+        journal = str(self.journal(workshop))
+        command = [*runner, str(SERVERS / program), workshop.transport, workshop.name, journal]
+        if workshop.transport == "stdio":
+            return {"command": command[0], "args": command[1:], "env": {"JUDGES": str(JUDGES)}}
+        port = self._running.enter_context(listening(command))
+        return {"type": "http", "url": f"http://127.0.0.1:{port}/mcp"}
+
+
+def write_config(folder: Path, entries: dict[Workshop, dict[str, Any]]) -> list[str]:
+    """The files of a hub with these workshops; the flags that name them."""
+    lines: list[str] = []
+    for workshop, entry in entries.items():
+        if workshop.sdk == "python":
+            fields = {key: value for key, value in entry.items() if key != "type"}
+            lines.append(f"[servers.{workshop.name}]")
+            lines += [f"{key} = {toml(value)}" for key, value in fields.items()]
+            lines.append(f'protocol_version = "{workshop.era}"')
+    asked = {workshop.name: entry for workshop, entry in entries.items() if workshop.sdk != "python"}
+    (folder / "hubbub.toml").write_text("\n".join(lines))
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": asked}))
+    return ["--config", str(folder / "hubbub.toml"), *(["--mcp-json", str(folder / "mcp.json")] if asked else [])]
+
+
+def toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {toml(item)}" for key, item in value.items()) + "}"
+    return json.dumps(value)
+
+
+@contextlib.contextmanager
+def hub_before(entry: dict[str, Any], folder: Path, era: str) -> Iterator[str]:
+    """The URL of a hub whose only server is another hub, which it speaks to in one era."""
+    lines = ["[servers.inner]", *(f"{key} = {toml(value)}" for key, value in entry.items())]
+    path = folder / "outer.toml"
+    path.write_text("\n".join([*lines, f'protocol_version = "{era}"']))
+    with ServerProcess("--config", str(path)) as process:
+        yield f"{process.url}/mcp"
+
+
+def inner_on_stdio(stand: Stand) -> dict[str, Any]:
+    """How a hub on stdio is named in another hub's file."""
+    command, *arguments = stand.place
+    found = {key: os.environ[key] for key in ("PYTHONPATH", "XDG_DATA_HOME") if key in os.environ}
+    # What a hub starts must not be a hub by accident; this one is on purpose.
+    return {"command": command, "args": arguments, "env": found | {"HUBBUB_ALONE": "false"}}

@@ -1,0 +1,382 @@
+"""Our own HTTP connections against servers that answer to the byte as a test says."""
+
+import asyncio
+import datetime
+import gzip
+import ipaddress
+import ssl
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.client.ends import nothing_left, until
+
+from hubbub import bounds
+from hubbub.errors import TransportError
+from hubbub.net.door import Door
+from hubbub.net.egress import ANYWHERE
+from hubbub.net.pool import place_of
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+Answering = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Served:
+    def __init__(self) -> None:
+        self.heads: list[str] = []
+        self.connections = 0
+        self.open = 0
+        self.url = ""
+
+
+@asynccontextmanager
+async def serving(
+    *answers: bytes, then: Answering | None = None, close: bool = False, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Served]:
+    """Answers the requests on a connection with these bytes, one after the other; `then` has the last word."""
+    served, tasks = Served(), set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        tasks.add(task)
+        served.connections += 1
+        served.open += 1
+        try:
+            for answer in answers:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                served.heads.append(head)
+                lengths = [line.split(":")[1] for line in head.split("\r\n") if line.lower().startswith("content-len")]
+                await reader.readexactly(int(lengths[0]) if lengths else 0)
+                writer.write(answer)
+                await writer.drain()
+            if then is not None:
+                await then(reader, writer)
+            elif not close:
+                await reader.read()
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
+            pass
+        finally:
+            served.open -= 1
+            writer.transport.abort()
+
+    listener = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
+    served.url = f"http{'s' if tls else ''}://127.0.0.1:{listener.sockets[0].getsockname()[1]}/mcp"
+    try:
+        yield served
+    finally:
+        listener.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def opened(**options: float) -> AsyncIterator[Door]:
+    door = Door(ANYWHERE, **options)
+    try:
+        yield door
+    finally:
+        await door.close()
+
+
+async def ask(door: Door, served: Served, body: bytes | None = b"{}", limit: int = 100_000) -> bytes:
+    answer = await door.send("POST", served.url, headers={"X-One": "1"}, body=body)
+    try:
+        return await answer.read(limit)
+    finally:
+        answer.close()
+
+
+async def test_a_connection_is_used_again() -> None:
+    async with nothing_left(), serving(OK, OK, OK) as served, opened() as door:
+        for _ in range(3):
+            assert await ask(door, served) == b"ok"
+        assert served.connections == 1
+        start, *headers = served.heads[0].split("\r\n")
+        assert start == "POST /mcp HTTP/1.1"
+        assert {"X-One: 1", "Content-Length: 2", f"Host: {served.url[7:-4]}"} <= set(headers)
+
+
+async def test_requests_at_once_have_a_connection_each() -> None:
+    async with nothing_left(), serving(OK, OK) as served, opened() as door:
+        assert await asyncio.gather(*(ask(door, served) for _ in range(5))) == [b"ok"] * 5
+        assert served.connections == 5
+        await asyncio.gather(*(ask(door, served) for _ in range(5)))
+        assert served.connections == 5
+
+
+@pytest.mark.parametrize(
+    ("answer", "body"),
+    [
+        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nlink: x\r\n\r\n" + OK, b"ok"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\no\r\n1;x=y\r\nk\r\n0\r\n\r\n", b"ok"),
+        (b"HTTP/1.1 204 None\r\n\r\n", b""),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", b""),
+    ],
+)
+async def test_answers_of_every_form_leave_the_connection_usable(answer: bytes, body: bytes) -> None:
+    async with nothing_left(), serving(answer, OK) as served, opened() as door:
+        assert await ask(door, served) == body
+        assert await ask(door, served) == b"ok"
+        assert served.connections == 1
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok", OK + OK])
+async def test_a_connection_that_ends_or_brings_more_than_asked_is_not_used_again(answer: bytes) -> None:
+    async with nothing_left(), serving(answer) as served, opened() as door:
+        assert [await ask(door, served), await ask(door, served)] == [b"ok", b"ok"]
+        assert served.connections == 2
+
+
+async def test_what_nobody_asked_for_ends_an_idle_connection() -> None:
+    async def say_more(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(OK)
+        await reader.read()
+
+    async with nothing_left(), serving(OK, then=say_more) as served, opened() as door:
+        assert await ask(door, served) == b"ok"
+        await until(lambda: served.open == 0)
+        assert await ask(door, served) == b"ok"
+        assert served.connections == 2
+
+
+async def test_a_body_may_end_with_its_connection() -> None:
+    async with nothing_left(), serving(b"HTTP/1.1 200 OK\r\n\r\nall of it", close=True) as served, opened() as door:
+        assert await ask(door, served) == b"all of it"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\ncontent-le",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nok",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nok",
+        b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nok",
+        b"220 mail.example ESMTP\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-encoding: br\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-encoding: gzip\r\n\r\nok",
+    ],
+)
+async def test_what_is_no_whole_answer_is_a_broken_connection(answer: bytes) -> None:
+    async with nothing_left(), serving(answer, close=True) as served, opened() as door:
+        with pytest.raises(TransportError) as raised:
+            await ask(door, served)
+        assert raised.value.code == "TRANSPORT_ERROR"
+        assert raised.value.may_have_executed
+
+
+async def test_a_head_without_end_is_given_up() -> None:
+    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n")
+        while True:
+            writer.write(b"x: " + b"y" * 500)
+            await writer.drain()
+            await asyncio.sleep(0)
+
+    async with nothing_left(), serving(b"", then=endless) as served, opened() as door:
+        with pytest.raises(TransportError, match="head of its answer is too large"):
+            await ask(door, served)
+
+
+def _raw_deflate(body: bytes) -> bytes:
+    made = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return made.compress(body) + made.flush()
+
+
+COMPRESSED = [("gzip", gzip.compress), ("x-gzip", gzip.compress), ("deflate", zlib.compress), ("deflate", _raw_deflate)]
+
+
+@pytest.mark.parametrize(("encoding", "compress"), COMPRESSED)
+async def test_a_compressed_body_is_read_as_what_it_holds(encoding: str, compress: Callable[[bytes], bytes]) -> None:
+    body = bytes(range(256)) * 1000
+    packed = compress(body)
+    head = f"HTTP/1.1 200 OK\r\ncontent-encoding: {encoding}\r\ncontent-length: {len(packed)}\r\n\r\n".encode()
+    async with nothing_left(), serving(head + packed, head + packed) as served, opened() as door:
+        assert await ask(door, served, limit=len(body)) == body
+        with pytest.raises(TransportError) as raised:
+            await ask(door, served, limit=len(body) - 1)
+        assert raised.value.code == "HTTP_BODY_TOO_LARGE"
+
+
+async def test_a_compressed_body_that_breaks_off_is_told() -> None:
+    packed = gzip.compress(b"x" * 1000)[:-9]
+    head = f"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {len(packed)}\r\n\r\n".encode()
+    async with nothing_left(), serving(head + packed) as served, opened() as door:
+        with pytest.raises(TransportError, match="breaks off"):
+            await ask(door, served)
+
+
+async def test_a_server_that_sends_faster_than_we_read_has_to_wait() -> None:
+    size = 64 * 1024 * 1024
+    sent = 0
+
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        piece = b"x" * 65536
+        while sent < size:
+            writer.write(piece)
+            await writer.drain()
+            sent += len(piece)
+        await reader.read()
+
+    head = f"HTTP/1.1 200 OK\r\ncontent-length: {size}\r\n\r\n".encode()
+    async with nothing_left(), serving(head, then=flood) as served, opened() as door:
+        answer = await door.send("POST", served.url, headers={}, body=b"")
+        before = -1
+        while sent != before:  # until it stands still
+            before = sent
+            await asyncio.sleep(0.05)
+        assert sent < size / 2
+        assert answer.waiting_bytes < 2 * bounds.BODY_WAITING_BYTES
+        received = 0
+        async for chunk in answer.chunks():
+            received += len(chunk)
+        assert received == size
+
+
+async def test_who_leaves_takes_the_connection_along() -> None:
+    async with nothing_left(), serving(b"") as served, opened() as door:
+        asking = asyncio.create_task(ask(door, served))
+        await until(lambda: bool(served.heads))
+        asking.cancel()
+        await asyncio.wait([asking])
+        await until(lambda: served.open == 0)
+
+
+async def test_closing_the_door_tells_those_who_wait() -> None:
+    async with nothing_left(), serving(b"") as served, opened() as door:
+        asking = asyncio.create_task(ask(door, served))
+        await until(lambda: bool(served.heads))
+        await door.close()
+        with pytest.raises(TransportError, match="broke"):
+            await asking
+
+
+async def test_a_connection_that_nobody_uses_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "KEPT_CONNECTION_S", 0.02)
+    async with nothing_left(), serving(OK) as served, opened() as door:
+        assert await ask(door, served) == b"ok"
+        await until(lambda: served.connections == 1 and served.open == 0)
+
+
+async def test_beyond_the_most_connections_requests_wait_for_a_free_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "IN_FLIGHT", 2)
+    async with nothing_left(), serving(*[OK] * 10) as served, serving(OK) as other, opened() as door:
+        assert await asyncio.gather(*(ask(door, served) for _ in range(10))) == [b"ok"] * 10
+        assert served.connections == 2
+        async with asyncio.timeout(5):
+            waiting = [asyncio.create_task(ask(door, served)), asyncio.create_task(ask(door, other))]
+            assert await asyncio.gather(*waiting) == [b"ok", b"ok"]
+
+
+async def test_a_silent_server_is_given_up_and_a_slow_one_is_not() -> None:
+    async def slowly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(6):
+            await asyncio.sleep(0.05)
+            writer.write(b"x")
+        await reader.read()
+
+    head = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n"
+    async with nothing_left(), serving(head, then=slowly) as served, opened(idle_s=0.2) as door:
+        assert await ask(door, served) == b"x" * 6
+    async with nothing_left(), serving(head) as served, opened(idle_s=0.1) as door:
+        with pytest.raises(TransportError, match="silent"):
+            await ask(door, served)
+
+
+def _certificate(folder: Path) -> Path:
+    """For 127.0.0.1, signed by itself, with its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path = folder / "certificate.pem"
+    path.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+async def test_tls_wants_a_certificate_that_somebody_vouches_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _certificate(tmp_path)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(path)
+    async with serving(OK, OK, tls=tls) as served:
+        async with nothing_left(), opened() as door:
+            with pytest.raises(TransportError, match="cannot be reached") as raised:
+                await ask(door, served)
+            assert not raised.value.may_have_executed
+            assert served.heads == []
+        monkeypatch.setenv("SSL_CERT_FILE", str(path))
+        async with opened() as door:
+            connections = served.connections
+            assert [await ask(door, served), await ask(door, served)] == [b"ok", b"ok"]
+            assert served.connections == connections + 1
+
+
+@pytest.mark.parametrize("headers", [{"X": "a\r\nY: b"}, {"X\n": "a"}, {"X": "a\rb"}, {"X": "a\0"}])
+async def test_a_header_cannot_bring_another(headers: dict[str, str]) -> None:
+    async with nothing_left(), serving(OK) as served, opened() as door:
+        with pytest.raises(TransportError) as raised:
+            await door.send("POST", served.url, headers=headers)
+        assert not raised.value.may_have_executed
+        assert served.connections == 0
+
+
+@pytest.mark.parametrize("url", ["http:///mcp", "http://h/a b", "http://h/a\u00e9", "http://h:99999/"])
+async def test_an_address_that_is_none_is_refused(url: str) -> None:
+    async with opened() as door:
+        with pytest.raises(TransportError) as raised:
+            await door.send("GET", url, headers={})
+        assert not raised.value.may_have_executed
+
+
+def test_where_addresses_lead() -> None:
+    place = place_of("https://user:p%40ss@[::1]/a?b=c#d")
+    assert place.origin == ("::1", 443, True)
+    assert place.start.startswith("/a?b=c HTTP/1.1\r\nHost: [::1]\r\n")
+    assert "Authorization: Basic dXNlcjpwQHNz\r\n" in place.start
+    assert place_of("http://B\u00fccher.example:8080").start.startswith(
+        "/ HTTP/1.1\r\nHost: xn--bcher-kva.example:8080\r\n"
+    )
+
+
+@given(st.lists(st.binary(min_size=1, max_size=2000), max_size=8), st.lists(st.integers(1, 700), min_size=1))
+def test_an_answer_is_the_same_however_it_is_cut(pieces: list[bytes], cuts: list[int]) -> None:
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+    answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
+
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        at = 0
+        for cut in cuts:
+            writer.write(answer[at : at + cut])
+            at += cut
+            await asyncio.sleep(0)
+        writer.write(answer[at:])
+        await reader.read()
+
+    async def main() -> bytes:
+        async with serving(b"", then=drip) as served, opened() as door:
+            return await ask(door, served)
+
+    assert asyncio.run(main()) == b"".join(pieces)

@@ -1,0 +1,70 @@
+"""`hubbub campaign-server` and `hubbub serve` as processes of their own."""
+
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.http.processes import HUBBUB
+
+START_S = 30.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def started(*arguments: str, ready: str) -> Iterator[subprocess.Popen[str]]:
+    """A command of `hubbub` that has said that it is ready; killed at the end."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("HUBBUB_")}
+    said: list[str] = []
+    is_up = threading.Event()
+    process = subprocess.Popen(
+        [HUBBUB, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        text=True, env=environment,
+    )  # fmt: skip
+
+    def read() -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            said.append(line)
+            if ready in line:
+                is_up.set()
+        is_up.set()
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        assert is_up.wait(START_S), "it did not start"
+        assert any(ready in line for line in said), "".join(said)
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait(START_S)
+        reader.join(START_S)
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+@contextmanager
+def campaign_server(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
+    """A campaign server on a port, with its campaigns in a folder."""
+    database = f"sqlite:///{folder}/kept.db"
+    arguments = ("campaign-server", "--addr", f"localhost:{port}", "--database", database)
+    with started(*arguments, ready="campaign server listens on") as process:
+        yield process
+
+
+@contextmanager
+def table_server(port: int, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """The contract's server, on a port."""
+    flags = ("serve", "--transport", "http", "--http-addr", f"localhost:{port}", *arguments, "--pack", "tabletop")
+    with started(*flags, ready=" serves http://") as process:
+        yield process

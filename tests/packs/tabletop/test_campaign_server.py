@@ -1,0 +1,271 @@
+"""`hubbub campaign-server` in a process of its own, and what its clients see when it is not there."""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from hubbub import Server, bounds
+from hubbub.errors import SettingsError
+from hubbub.packs.tabletop.campaign_server import check_address, running
+from hubbub.packs.tabletop.choosing import choose_backend
+from hubbub.packs.tabletop.failures import DeadlineExceeded, FailedPrecondition, Failure, Unavailable
+from hubbub.packs.tabletop.grpc_backend import GrpcBackend
+from hubbub.packs.tabletop.grpc_service import handlers
+from hubbub.packs.tabletop.model import Campaign, GmMode
+from hubbub.packs.tabletop.pack import health, pack
+from hubbub.packs.tabletop.rpc import METHODS
+from hubbub.packs.tabletop.settings import TabletopSettings
+from hubbub.packs.tabletop.store_backend import StoreBackend
+from hubbub.packs.tabletop.table import Table
+
+
+@contextmanager
+def server(folder: Path, *flags: str, address: str = "localhost:0") -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A campaign server on a file in that folder, and its address."""
+    command = [sys.executable, "-m", "hubbub", "campaign-server", f"-addr={address}"]
+    database = ["--database", f"sqlite:///{folder / 'table.db'}"]
+    process = subprocess.Popen([*command, *database, *flags], stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        found = re.search(r"listens on (\S+)", line)
+        assert found is not None, line + process.stderr.read()
+        yield process, found[1]
+    finally:
+        process.kill()
+        process.communicate(timeout=10)
+
+
+def test_campaigns_of_another_process_survive_its_end(tmp_path: Path) -> None:
+    async def make(address: str) -> str:
+        backend = GrpcBackend(address)
+        await backend.check()
+        campaign = await backend.create_campaign("A", GmMode.AI)
+        await backend.close()
+        return campaign.id
+
+    async def names(address: str) -> list[str]:
+        backend = GrpcBackend(address)
+        page = await backend.list_campaigns()
+        await backend.close()
+        return [campaign.id for campaign in page.items]
+
+    with server(tmp_path) as (process, address):
+        made = asyncio.run(make(address))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=10) == 0
+    with server(tmp_path) as (process, address):
+        assert asyncio.run(names(address)) == [made]
+
+
+def test_a_server_that_comes_back_is_found_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        with server(tmp_path) as (process, address):
+            backend = GrpcBackend(address, deadline_s=1)
+            await backend.create_campaign("before", GmMode.AI)
+            process.kill()
+            with pytest.raises(Unavailable, match=r"(was lost; look whether|cannot be reached; start it)"):
+                await _until_it_fails(backend)
+            await asyncio.to_thread(process.wait, 10)
+        with server(tmp_path, address=address):
+            assert len((await _until_it_works(backend)).items) == 1
+        await backend.close()
+
+    asyncio.run(main())
+
+
+async def _until_it_fails(backend: GrpcBackend) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            await backend.list_campaigns()
+
+
+async def _until_it_works(backend: GrpcBackend):
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                return await backend.list_campaigns()
+            except Unavailable:
+                continue
+
+
+async def test_a_server_that_is_not_there_is_given_up_with_advice() -> None:
+    backend = GrpcBackend("127.0.0.1:1", deadline_s=0.5)
+    began = time.monotonic()
+    with pytest.raises(Unavailable, match=r"hubbub campaign-server --addr 127\.0\.0\.1:1"):
+        await backend.create_campaign("A", GmMode.AI)
+    assert time.monotonic() - began < 5
+    state = await health(Table(Server("table"), backend))
+    assert not state.ok
+    assert "cannot be reached" in state.detail
+    await backend.close()
+
+
+async def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
+    class Slow(StoreBackend):
+        async def rules_version(self):
+            await asyncio.sleep(30)
+
+    async with running(Slow(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
+        backend = GrpcBackend(f"127.0.0.1:{port}", deadline_s=0.3)
+        with pytest.raises(DeadlineExceeded, match=r"within 0\.3 s"):
+            await backend.rules_version()
+        await backend.close()
+
+
+async def test_what_goes_through_a_whole_campaign_may_take_longer(tmp_path: Path) -> None:
+    class Long(StoreBackend):
+        async def verify_events(self, campaign_id):
+            await asyncio.sleep(0.5)
+            return 7
+
+    async with running(Long(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
+        backend = GrpcBackend(f"127.0.0.1:{port}", deadline_s=0.3)
+        assert await backend.verify_events("camp_a") == 7
+        await backend.close()
+
+
+async def test_a_call_that_is_cut_off_says_that_it_may_have_been_done(tmp_path: Path) -> None:
+    is_called = asyncio.Event()
+
+    class Cut(StoreBackend):
+        async def rules_version(self):
+            is_called.set()
+            await asyncio.sleep(30)
+
+    backend = None
+    async with asyncio.timeout(20):
+        async with running(Cut(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
+            backend = GrpcBackend(f"127.0.0.1:{port}", deadline_s=15)
+            call = asyncio.create_task(backend.rules_version())
+            await is_called.wait()
+        with pytest.raises(Unavailable, match="was lost; look whether the change was made"):
+            await call
+    await backend.close()
+
+
+async def test_what_fits_into_no_message_is_told_as_that(tmp_path: Path) -> None:
+    class Endless(StoreBackend):
+        async def get_campaign(self, campaign_id):
+            return Campaign(
+                id=campaign_id,
+                name="x" * bounds.TABLE_MESSAGE_BYTES,
+                gm_mode=GmMode.AI,
+                participant_count=0,
+                actor_count=0,
+                theme_prompt="",
+                created_at=datetime.now(UTC),
+                updated_at=datetime.now(UTC),
+            )
+
+    async with running(Endless(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
+        backend = GrpcBackend(f"127.0.0.1:{port}")
+        with pytest.raises(FailedPrecondition, match="more than fits into one message of 64 MB"):
+            await backend.get_campaign("camp_a")
+        await backend.close()
+
+
+async def test_what_the_server_tells_of_its_database_is_passed_on(tmp_path: Path) -> None:
+    class Without(StoreBackend):
+        async def rules_version(self):
+            raise Unavailable("the disk is full")
+
+    async with running(Without(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
+        backend = GrpcBackend(f"127.0.0.1:{port}")
+        with pytest.raises(Unavailable, match="the disk is full"):
+            await backend.rules_version()
+        await backend.close()
+
+
+async def test_a_fault_of_the_server_is_told_as_one(tmp_path: Path) -> None:
+    class Broken(StoreBackend):
+        async def rules_version(self):
+            raise ZeroDivisionError("secret detail")
+
+    async with running(Broken(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
+        backend = GrpcBackend(f"127.0.0.1:{port}")
+        with pytest.raises(Failure, match="has a fault") as raised:
+            await backend.rules_version()
+        assert raised.value.code == "Internal"
+        assert "secret detail" not in str(raised.value)
+        await backend.close()
+
+
+async def test_two_servers_do_not_share_a_port(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'table.db'}"
+    async with running(StoreBackend(url), "127.0.0.1:0") as port:
+        with pytest.raises(Unavailable, match="cannot listen"):
+            async with running(StoreBackend(url), f"127.0.0.1:{port}"):
+                pass
+
+
+def test_every_call_has_a_handler() -> None:
+    assert set(handlers(StoreBackend(None))) == set(METHODS)
+
+
+def test_the_services_have_the_names_of_the_contract() -> None:
+    paths = {method.path for method in METHODS.values()}
+    assert {
+        "/campaign.v1.CampaignService/CreateCampaign",
+        "/campaign.v1.CampaignService/SetDefaultControl",
+        "/session.v1.SessionService/StartSession",
+        "/duality.v1.DualityService/DualityExplain",
+    } <= paths
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:8080", ":8080", "[::]:8080", "example.com:8080", "192.168.1.2:80"])
+def test_an_address_for_strangers_must_be_meant(address: str) -> None:
+    with pytest.raises(SettingsError, match="--insecure"):
+        check_address(address, insecure=False)
+    check_address(address, insecure=True)
+
+
+@pytest.mark.parametrize("address", ["localhost:8080", "127.0.0.1:8080", "[::1]:8080"])
+def test_an_address_of_this_machine_is_fine(address: str) -> None:
+    check_address(address, insecure=False)
+
+
+async def test_the_pack_uses_the_server_that_is_named(tmp_path: Path) -> None:
+    async with running(StoreBackend(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
+        backend = choose_backend(TabletopSettings(addr=f"127.0.0.1:{port}"))
+        assert isinstance(backend, GrpcBackend)
+        (check,) = [await check(TabletopSettings(addr=f"127.0.0.1:{port}")) for check in pack.checks]
+        assert check.ok
+        assert str(port) in check.detail
+        await backend.close()
+
+
+def test_the_generated_messages_are_those_of_the_protos(tmp_path: Path) -> None:
+    from hubbub.packs.tabletop import wire
+
+    folder = Path(wire.__file__).parent
+    source = folder.parents[3]
+    protos = [str(path) for path in sorted(folder.glob("*.proto"))]
+    compiler = [sys.executable, "-m", "grpc_tools.protoc", f"-I{source}", f"--python_out={tmp_path}"]
+    subprocess.run([*compiler, *protos], timeout=50, check=True)
+    assert list(tmp_path.rglob("*_pb2.py"))
+    for path in sorted(tmp_path.rglob("*_pb2.py")):
+        assert path.read_text() == (folder / path.name).read_text(), "run scripts/protos"
+
+
+def test_the_pack_loads_nothing_heavy_before_it_is_used() -> None:
+    program = (
+        "import sys; from hubbub import Server; from hubbub.packs.tabletop.pack import pack;"
+        "from hubbub.packs.tabletop.settings import TabletopSettings;"
+        "pack.install(Server('x'), TabletopSettings());"
+        "print([name for name in ('sqlalchemy', 'alembic', 'grpc', 'google.protobuf') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, env=dict(os.environ), check=True
+    )
+    assert done.stdout.strip() == "[]"

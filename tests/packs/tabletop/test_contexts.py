@@ -1,0 +1,379 @@
+"""The context of each caller: filled in where calls leave things out, and never anybody else's."""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.http.eras import modern, open_session
+from tests.http.in_process import running
+from tests.http.wire import Site, call, request
+from tests.packs.tabletop.tables import at_a_table, make_table, playing
+from tests.server.conversation import MODERN
+from websockets.asyncio.client import connect
+
+from hubbub import Server, bounds
+from hubbub.packs.tabletop.contexts import Choice, Contexts
+from hubbub.packs.tabletop.failures import InvalidArgument
+from hubbub.security.keys import append_record, generate_key
+
+NOTHING = {"context": {"campaign_id": None, "session_id": None, "participant_id": None}}
+
+
+async def test_calls_that_leave_the_campaign_out_are_about_the_context(tmp_path: Path) -> None:
+    async with at_a_table(tmp_path) as player:
+        campaign = await player.campaign()
+        other = await player.campaign()
+        chosen = await player.call("set_context", campaign_id=campaign)
+        assert chosen == {"context": {"campaign_id": campaign}}
+        alice = await player.call("participant_create", display_name="Alice", role="player")
+        hero = await player.call("actor_create", name="Hero", kind="pc")
+        session = await player.call("session_start", name="One")
+        assert {alice["campaign_id"], hero["campaign_id"], session["campaign_id"]} == {campaign}
+        control = await player.call("actor_control_set", actor_id=hero["id"], controller=alice["id"])
+        assert control == await player.call("actor_control_get", actor_id=hero["id"])
+        assert await player.call("participant_get", participant_id=alice["id"]) == alice
+        assert (await player.call("participant_list"))["participants"] == [alice]
+        assert (await player.call("actor_list"))["actors"] == [hero]
+        assert (await player.call("session_list"))["sessions"] == [session]
+        assert (await player.call("campaign_get"))["id"] == campaign
+        assert [event["type"] for event in (await player.call("events_list"))["events"]][:2] == [
+            "campaign.created",
+            "participant.created",
+        ]
+        elsewhere = await player.call("participant_create", campaign_id=other, display_name="Bob", role="GM")
+        assert elsewhere["campaign_id"] == other
+        assert (await player.call("session_end"))["id"] == session["id"]
+
+
+async def test_the_session_of_the_context_is_ended_and_forgotten(tmp_path: Path) -> None:
+    async with at_a_table(tmp_path) as player:
+        campaign = await player.campaign()
+        session = (await player.call("session_start", campaign_id=campaign))["id"]
+        await player.call("set_context", campaign_id=campaign, session_id=session)
+        meta = await player.meta("duality_action_roll", modifier=1)
+        (event,) = (await player.call("events_list", type="roll.action"))["events"]
+        assert (event["session_id"], event["seq"]) == (session, meta["hubbub/event_seq"])
+        ended = await player.call("session_end")
+        assert (ended["id"], ended["status"]) == (session, "ENDED")
+        assert (await player.read("context://current"))["context"] == {
+            "campaign_id": campaign,
+            "session_id": None,
+            "participant_id": None,
+        }
+        await player.call("roll_dice", dice=[{"sides": 6, "count": 1}])
+        (event,) = (await player.call("events_list", type="roll.dice"))["events"]
+        assert event["session_id"] is None
+        assert (await player.failure("session_end"))["code"] == "FailedPrecondition"
+
+
+async def test_a_named_campaign_does_not_get_the_session_of_another(tmp_path: Path) -> None:
+    async with at_a_table(tmp_path) as player:
+        here, there = await player.campaign(), await player.campaign()
+        mine = (await player.call("session_start", campaign_id=here))["id"]
+        theirs = (await player.call("session_start", campaign_id=there))["id"]
+        await player.call("set_context", campaign_id=here, session_id=mine)
+        await player.call("duality_action_roll", campaign_id=there)
+        (event,) = (await player.call("events_list", campaign_id=there, type="roll.action"))["events"]
+        assert event["session_id"] is None
+        assert (await player.call("session_end", campaign_id=there))["id"] == theirs
+        await player.call("duality_action_roll", campaign_id=here)
+        (event,) = (await player.call("events_list", type="roll.action"))["events"]
+        assert event["session_id"] == mine
+
+
+async def test_rolls_outside_any_campaign_are_written_nowhere(tmp_path: Path) -> None:
+    async with at_a_table(tmp_path) as player:
+        assert "hubbub/event_seq" not in await player.meta("duality_action_roll")
+        failure = await player.failure("duality_action_roll", session_id="sess_x")
+        assert failure["code"] == "InvalidArgument"
+        assert "campaign_id" in failure["message"]
+
+
+async def test_what_is_left_out_of_a_new_context_is_cleared(tmp_path: Path) -> None:
+    async with at_a_table(tmp_path) as player:
+        campaign = await player.campaign()
+        session = (await player.call("session_start", campaign_id=campaign))["id"]
+        alice = (await player.call("participant_create", campaign_id=campaign, display_name="A", role="GM"))["id"]
+        chosen = {"campaign_id": campaign, "session_id": session, "participant_id": alice}
+        assert await player.call("set_context", **chosen) == {"context": chosen}
+        assert await player.read("context://current") == {"context": chosen}
+        again = await player.call("set_context", campaign_id=campaign, participant_id=None)
+        assert again == {"context": {"campaign_id": campaign}}
+
+
+async def test_a_context_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
+    async with at_a_table(tmp_path) as player:
+        campaign, other = await player.campaign(), await player.campaign()
+        session = (await player.call("session_start", campaign_id=other))["id"]
+        alice = (await player.call("participant_create", campaign_id=other, display_name="A", role="GM"))["id"]
+        await player.call("set_context", campaign_id=campaign)
+        wrong: list[tuple[str, dict[str, Any]]] = [
+            ("InvalidArgument", {"campaign_id": ""}),
+            ("InvalidArgument", {"campaign_id": "  "}),
+            ("InvalidArgument", {"campaign_id": campaign, "session_id": ""}),
+            ("InvalidArgument", {"campaign_id": campaign, "participant_id": " "}),
+            ("InvalidArgument", {"campaign_id": "camp_nowhere", "session_id": ""}),
+            ("InvalidArgument", {"campaign_id": campaign, "session_id": session}),
+            ("InvalidArgument", {"campaign_id": campaign, "participant_id": alice}),
+            ("InvalidArgument", {"campaign_id": 7}),
+            ("InvalidArgument", {}),
+            ("InvalidArgument", {"campaign_id": campaign, "unknown": 1}),
+            ("NotFound", {"campaign_id": "camp_nowhere"}),
+            ("NotFound", {"campaign_id": campaign, "session_id": "sess_nowhere"}),
+            ("NotFound", {"campaign_id": campaign, "participant_id": "part_nowhere"}),
+        ]
+        for code, arguments in wrong:
+            assert (await player.failure("set_context", **arguments))["code"] == code, arguments
+        assert (await player.read("context://current"))["context"]["campaign_id"] == campaign
+
+
+@pytest.mark.parametrize("dialect", ["plain", "2025-11-25"])
+async def test_only_a_caller_without_a_scope_gets_a_context_id(tmp_path: Path, dialect: str) -> None:
+    async with at_a_table(tmp_path, dialect) as player:
+        campaign = await player.campaign()
+        assert list(await player.call("set_context", campaign_id=campaign)) == ["context"]
+        failure = await player.failure("campaign_get", context_id="made up")
+        assert (failure.get("data") or failure)["code"] == "InvalidArgument"
+
+
+async def test_a_context_id_stands_for_the_context(tmp_path: Path) -> None:
+    async with at_a_table(tmp_path, MODERN) as player:
+        campaign = await player.campaign()
+        session = (await player.call("session_start", campaign_id=campaign))["id"]
+        chosen = await player.call("set_context", campaign_id=campaign, session_id=session)
+        context_id = chosen["context_id"]
+        assert campaign not in context_id
+        assert await player.read("context://current") == NOTHING
+        assert (await player.failure("campaign_get"))["code"] == "InvalidArgument"
+        assert (await player.call("campaign_get", context_id=context_id))["id"] == campaign
+        meta = await player.meta("duality_action_roll", context_id=context_id)
+        assert meta["hubbub/event_seq"] == 3
+        assert (await player.call("session_end", context_id=context_id))["id"] == session
+        for wrong in ("", "x", context_id[:-1], context_id + "A", context_id.swapcase()):
+            failure = await player.failure("campaign_get", context_id=wrong)
+            assert failure["code"] == "InvalidArgument", wrong
+
+
+async def test_a_cursor_is_no_context_id(tmp_path: Path) -> None:
+    server, _ = make_table(tmp_path)
+    async with server.running(), playing(server, MODERN) as player:
+        sealed = server.sealer.seal("tools", {"campaign_id": await player.campaign()})
+        assert (await player.failure("campaign_get", context_id=sealed))["code"] == "InvalidArgument"
+
+
+# -- one caller and another ---------------------------------------------------------
+
+Ask = Callable[[str, Any], Awaitable[Any]]
+
+
+async def chosen_by(ask: Ask) -> Any:
+    contents = (await ask("resources/read", {"uri": "context://current"}))["result"]["contents"]
+    return json.loads(contents[0]["text"])
+
+
+async def use(ask: Ask, tool: str, **arguments: Any) -> Any:
+    result = (await ask("tools/call", {"name": tool, "arguments": arguments}))["result"]
+    return json.loads(result["content"][0]["text"])
+
+
+@asynccontextmanager
+async def by_cookie(site: Site) -> AsyncIterator[Ask]:
+    jar: dict[str, str] = {}
+
+    async def ask(method: str, params: Any) -> Any:
+        answer = await site.post(request(method, params), jar)
+        cookie = answer.header("set-cookie")
+        if cookie is not None:
+            jar["Cookie"] = cookie.partition(";")[0]
+        return answer.json
+
+    yield ask
+
+
+@asynccontextmanager
+async def by_session(site: Site) -> AsyncIterator[Ask]:
+    session = await open_session(site)
+
+    async def ask(method: str, params: Any) -> Any:
+        return (await session.post(request(method, params))).json
+
+    yield ask
+    await session.end()
+
+
+@asynccontextmanager
+async def by_websocket(site: Site) -> AsyncIterator[Ask]:
+    async with connect(f"ws://127.0.0.1:{site.port}/mcp-ws") as socket:
+
+        async def ask(method: str, params: Any) -> Any:
+            await socket.send(json.dumps(request(method, params)))
+            return json.loads(await socket.recv())
+
+        yield ask
+
+
+@asynccontextmanager
+async def by_old_pair(site: Site) -> AsyncIterator[Ask]:
+    async with site.stream("GET", "/sse") as stream:
+        place = await stream.next()
+        assert place is not None
+
+        async def ask(method: str, params: Any) -> Any:
+            await site.post(request(method, params), path=place.data)
+            return await stream.message()
+
+        yield ask
+
+
+@asynccontextmanager
+async def by_each_request(site: Site) -> AsyncIterator[Ask]:
+    async def ask(method: str, params: Any) -> Any:
+        body, headers = modern(method, params)
+        return (await site.post(body, headers)).json
+
+    yield ask
+
+
+WAYS = [by_cookie, by_session, by_websocket, by_old_pair]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_caller_sees_its_own_context_and_no_other(tmp_path: Path, way: Any) -> None:
+    server, table = make_table(tmp_path)
+    async with running(server) as here, AsyncExitStack() as stack:
+        ones = await stack.enter_async_context(way(here.site))
+        strangers = [await stack.enter_async_context(other(here.site)) for other in (*WAYS, by_each_request)]
+        campaign = (await use(ones, "campaign_create", name="Mine", gm_mode="AI"))["id"]
+        assert await use(ones, "set_context", campaign_id=campaign) == {"context": {"campaign_id": campaign}}
+        assert (await chosen_by(ones))["context"]["campaign_id"] == campaign
+        assert (await use(ones, "campaign_get"))["id"] == campaign
+        assert len(table.contexts) == 1
+        for stranger in strangers:
+            assert await chosen_by(stranger) == NOTHING
+            said = await stranger("tools/call", {"name": "campaign_get", "arguments": {}})
+            assert "error" in said or said["result"]["isError"], said
+            assert campaign not in json.dumps(said)
+
+
+@pytest.mark.parametrize("way", [by_session, by_websocket, by_old_pair])
+async def test_a_context_ends_with_its_session(tmp_path: Path, way: Any) -> None:
+    server, table = make_table(tmp_path)
+    async with running(server) as here:
+        async with way(here.site) as ask:
+            campaign = (await use(ask, "campaign_create", name="Mine", gm_mode="AI"))["id"]
+            await use(ask, "set_context", campaign_id=campaign)
+            assert len(table.contexts) == 1
+        async with way(here.site) as ask:
+            while len(table.contexts):  # A closed connection is noticed a moment later.
+                await ask("tools/list", {})
+            assert await chosen_by(ask) == NOTHING
+
+
+async def test_a_principal_is_known_again_and_nobody_else_is(tmp_path: Path) -> None:
+    keys = {}
+    for name in ("ada", "bob"):
+        key, record = generate_key(name)
+        append_record(tmp_path / "keys.toml", record)
+        keys[name] = {"X-API-Key": key}
+    server, _ = make_table(tmp_path)
+    async with running(server, key_file=str(tmp_path / "keys.toml")) as here:
+
+        async def ask(who: str, method: str, params: Any) -> Any:
+            body, headers = modern(method, params)
+            return (await here.site.post(body, headers | keys[who])).json
+
+        async def adas(method: str, params: Any) -> Any:
+            return await ask("ada", method, params)
+
+        async def bobs(method: str, params: Any) -> Any:
+            return await ask("bob", method, params)
+
+        campaign = (await use(adas, "campaign_create", name="Hers", gm_mode="AI"))["id"]
+        assert await use(adas, "set_context", campaign_id=campaign) == {"context": {"campaign_id": campaign}}
+        assert (await chosen_by(adas))["context"]["campaign_id"] == campaign
+        assert (await use(adas, "campaign_get"))["id"] == campaign
+        assert await chosen_by(bobs) == NOTHING
+        await a_stolen_cookie_is_worthless(here.site, keys, campaign)
+
+
+async def a_stolen_cookie_is_worthless(site: Site, keys: dict[str, dict[str, str]], campaign: str) -> None:
+    first = await site.post(call("set_context", {"campaign_id": campaign}), keys["ada"])
+    cookie = {"Cookie": str(first.header("set-cookie")).partition(";")[0]}
+    reading = request("resources/read", {"uri": "context://current"})
+    mine = await site.post(reading, keys["ada"] | cookie)
+    assert campaign in mine.json["result"]["contents"][0]["text"]
+    theirs = await site.post(reading, keys["bob"] | cookie)
+    assert json.loads(theirs.json["result"]["contents"][0]["text"]) == NOTHING
+
+
+async def test_a_change_of_context_is_told_to_its_owner_alone(tmp_path: Path) -> None:
+    server, _ = make_table(tmp_path)
+    async with running(server) as here:
+        one, two = await open_session(here.site), await open_session(here.site)
+        for session in (one, two):
+            await session.post(request("resources/subscribe", {"uri": "context://current"}))
+        made = await one.post(call("campaign_create", {"name": "Mine", "gm_mode": "AI"}))
+        campaign = made.json["result"]["structuredContent"]["id"]
+        async with one.listen() as ones, two.listen() as twos:
+            await one.post(call("set_context", {"campaign_id": campaign}))
+            assert (await ones.message())["params"] == {"uri": "context://current"}
+            await two.end()
+            assert [event for event in await twos.rest() if event.data] == []
+
+
+async def test_a_modern_principal_hears_of_its_context(tmp_path: Path) -> None:
+    key, record = generate_key("ada")
+    append_record(tmp_path / "keys.toml", record)
+    server, _ = make_table(tmp_path)
+    async with running(server, key_file=str(tmp_path / "keys.toml")) as here:
+        body, headers = modern(
+            "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["context://current"]}}
+        )
+        async with here.site.stream("POST", "/mcp", headers | {"X-API-Key": key}, body) as stream:
+            assert (await stream.message())["method"] == "notifications/subscriptions/acknowledged"
+            made, more = modern("tools/call", {"name": "campaign_create", "arguments": {"name": "A", "gm_mode": "AI"}})
+            answer = await here.site.post(made, more | {"X-API-Key": key})
+            campaign = answer.json["result"]["structuredContent"]["id"]
+            chosen, more = modern("tools/call", {"name": "set_context", "arguments": {"campaign_id": campaign}})
+            await here.site.post(chosen, more | {"X-API-Key": key})
+            assert (await stream.message())["params"]["uri"] == "context://current"
+
+
+# -- bounds ----------------------------------------------------------------------------
+
+
+def test_only_so_many_contexts_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "TABLE_CONTEXTS", 3)
+    contexts = Contexts(Server("x"))
+    for name in "abc":
+        contexts.keep(name, Choice(campaign_id=name))
+    assert contexts.find("a") == Choice(campaign_id="a")
+    contexts.keep("d", Choice(campaign_id="d"))
+    assert len(contexts) == 3
+    assert contexts.find("b") is None  # the least recently used
+    assert contexts.find("a") == Choice(campaign_id="a")
+
+
+def test_an_unused_context_is_forgotten() -> None:
+    now = 0.0
+    contexts = Contexts(Server("x"), clock=lambda: now)
+    contexts.keep("a", Choice(campaign_id="a"))
+    now = bounds.TABLE_CONTEXT_S - 1
+    assert contexts.find("a") is not None
+    now = 2 * bounds.TABLE_CONTEXT_S - 2
+    assert contexts.find("a") is not None
+    now = 3 * bounds.TABLE_CONTEXT_S
+    assert contexts.find("a") is None
+    assert len(contexts) == 0
+
+
+def test_a_context_id_costs_no_memory_and_grows_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    contexts = Contexts(Server("x"))
+    monkeypatch.setattr(bounds, "TABLE_CONTEXT_S", -1.0)
+    context_id = contexts.keep(None, Choice(campaign_id="a"))
+    assert len(contexts) == 0
+    with pytest.raises(InvalidArgument):
+        contexts.find(None, context_id)

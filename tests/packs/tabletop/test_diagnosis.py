@@ -1,0 +1,40 @@
+"""What `hubbub doctor` says about where campaigns are kept."""
+
+from pathlib import Path
+
+import pytest
+
+from hubbub.packs.tabletop.diagnosis import campaigns
+from hubbub.packs.tabletop.model import GmMode
+from hubbub.packs.tabletop.settings import TabletopSettings
+from hubbub.packs.tabletop.store_backend import StoreBackend, usual_path
+from hubbub.settings import Secret
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    return tmp_path
+
+
+async def test_looking_makes_no_database(data: Path) -> None:
+    check = await campaigns(TabletopSettings())
+    assert check.ok
+    assert check.detail == f"will be kept in {usual_path()}"
+    assert list(data.iterdir()) == []
+
+
+async def test_without_settings_campaigns_are_kept_in_the_data_folder(data: Path) -> None:
+    backend = StoreBackend(None)
+    await backend.create_campaign("A", GmMode.AI)
+    await backend.close()
+    assert usual_path().is_relative_to(data)
+    check = await campaigns(TabletopSettings())
+    assert (check.ok, check.detail) == (True, f"kept in {usual_path()}")
+
+
+async def test_a_database_that_does_not_work_comes_with_advice(tmp_path: Path) -> None:
+    (tmp_path / "a.db").write_bytes(b"x" * 5000)
+    check = await campaigns(TabletopSettings(database=Secret(f"sqlite:///{tmp_path / 'a.db'}")))
+    assert not check.ok
+    assert "HUBBUB_TABLETOP_DATABASE" in check.advice

@@ -1,0 +1,91 @@
+"""Pools of dice: what falls, what is refused, and the words that callers write."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubbub import bounds
+from hubbub.packs.tabletop.dice import DiceSpec, roll_dice
+from hubbub.packs.tabletop.failures import InvalidArgument
+from hubbub.packs.tabletop.model import GmMode
+from hubbub.packs.tabletop.randomness import ALGORITHM, Faces, RngRequest, RollMode, SeedSource, choose_seed
+from hubbub.packs.tabletop.words import read_word
+
+specs = st.lists(st.builds(DiceSpec, st.integers(1, bounds.DIE_SIDES), st.integers(1, 20)), min_size=1, max_size=50)
+seeds = st.integers(0, bounds.DICE_SEED)
+
+
+@given(specs, seeds)
+def test_dice_show_their_faces_add_up_and_fall_again_the_same(dice: list[DiceSpec], seed: int) -> None:
+    result = roll_dice(dice, RngRequest(seed=seed))
+    assert [(roll.sides, len(roll.results)) for roll in result.rolls] == [(spec.sides, spec.count) for spec in dice]
+    assert all(1 <= face <= roll.sides for roll in result.rolls for face in roll.results)
+    assert all(roll.total == sum(roll.results) for roll in result.rolls)
+    assert result.total == sum(roll.total for roll in result.rolls)
+    assert roll_dice(dice, RngRequest(seed=seed)) == result
+
+
+@pytest.mark.parametrize(
+    "dice",
+    [
+        [],
+        [DiceSpec(6, 1_000_000)],
+        [DiceSpec(6, 0)],
+        [DiceSpec(6, -1)],
+        [DiceSpec(0, 1)],
+        [DiceSpec(-6, 1)],
+        [DiceSpec(bounds.DIE_SIDES + 1, 1)],
+        [DiceSpec(2**31, 1)],
+        [DiceSpec(6, 501), DiceSpec(6, 500)],
+        [DiceSpec(6, 1)] * (bounds.DICE_SPECS + 1),
+    ],
+)
+def test_dice_that_nobody_can_throw_are_refused(dice: list[DiceSpec]) -> None:
+    with pytest.raises(InvalidArgument):
+        roll_dice(dice)
+
+
+def test_as_many_dice_as_are_allowed_can_be_thrown() -> None:
+    assert len(roll_dice([DiceSpec(bounds.DIE_SIDES, bounds.DICE)]).rolls[0].results) == bounds.DICE
+
+
+def test_a_die_with_one_side_always_shows_it() -> None:
+    assert set(roll_dice([DiceSpec(1, 100)]).rolls[0].results) == {1}
+
+
+def test_one_stream_shows_every_face_equally_often() -> None:
+    faces = Faces(7)
+    counts = Counter(faces.throw(20) for _ in range(100_000))
+    chi_square = sum((counts[face] - 5000) ** 2 / 5000 for face in range(1, 21))
+    assert chi_square < 43.8, "what 19 degrees of freedom exceed once in a thousand times"
+
+
+def test_the_server_draws_the_seed_of_a_live_roll_and_the_client_gives_that_of_a_replay() -> None:
+    live = choose_seed()
+    assert (live.seed_source, live.roll_mode, live.rng_algo) == (SeedSource.SERVER, RollMode.LIVE, ALGORITHM)
+    replay = choose_seed(RngRequest(seed=5))
+    assert (replay.seed_used, replay.seed_source, replay.roll_mode) == (5, SeedSource.CLIENT, RollMode.REPLAY)
+
+
+@pytest.mark.parametrize(
+    "rng",
+    [
+        RngRequest(seed=1, roll_mode=RollMode.LIVE),
+        RngRequest(roll_mode=RollMode.REPLAY),
+        RngRequest(seed=-1),
+        RngRequest(seed=bounds.DICE_SEED + 1),
+    ],
+)
+def test_a_seed_that_does_not_go_with_the_mode_is_refused(rng: RngRequest) -> None:
+    with pytest.raises(InvalidArgument):
+        choose_seed(rng)
+
+
+def test_words_are_read_in_any_case_and_unknown_ones_are_answered_with_the_known() -> None:
+    assert read_word(GmMode, " human ", "gm_mode") is GmMode.HUMAN
+    with pytest.raises(InvalidArgument, match=r"gm_mode must be one of HUMAN, AI, HYBRID, not 'robot'"):
+        read_word(GmMode, "robot", "gm_mode")
+    with pytest.raises(InvalidArgument, match="gm_mode is required"):
+        read_word(GmMode, " ", "gm_mode")

@@ -1,0 +1,318 @@
+"""Advantage, notation, pictures and whole campaigns, with every kind of keeper and as tools."""
+
+import base64
+import json
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.packs.tabletop.keepers import OpenKeeper, stored
+from tests.packs.tabletop.tables import Player, at_a_table, make_table, playing
+
+from hubbub import bounds
+from hubbub.packs.tabletop import duality
+from hubbub.packs.tabletop.duality import Outcome
+from hubbub.packs.tabletop.failures import FailedPrecondition, InvalidArgument, NotFound
+from hubbub.packs.tabletop.model import ActorKind, GmMode, Role, Scene
+from hubbub.packs.tabletop.randomness import RngRequest
+from hubbub.packs.tabletop.transfer import CampaignDocument
+from hubbub.store.journal import GENESIS, link
+
+# -- advantage -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("advantage", [1, -1])
+def test_one_more_die_is_added_or_taken_away(advantage: int) -> None:
+    for seed in range(500):
+        plain = duality.action_roll(2, 15, RngRequest(seed=seed)).resolution
+        roll = duality.action_roll(2, 15, RngRequest(seed=seed), advantage)
+        found = roll.resolution
+        assert roll.advantage is not None
+        assert 1 <= advantage * roll.advantage <= 6
+        assert (found.hope, found.fear, found.modifier) == (plain.hope, plain.fear, 2)
+        assert found.total == plain.total + roll.advantage
+        assert found.meets_difficulty == (found.is_crit or found.total >= 15)
+
+
+@pytest.mark.parametrize("advantage", [1, -1])
+def test_the_odds_with_one_more_die_are_those_of_each_of_its_faces(advantage: int) -> None:
+    for difficulty in range(0, 40):
+        odds = duality.probability(2, difficulty, advantage)
+        assert odds.total_outcomes == 864 == odds.success_count + odds.failure_count
+        assert odds.crit_count == 72
+        summed = dict.fromkeys((row.outcome for row in odds.outcome_counts), 0)
+        for face in range(1, 7):
+            for row in duality.probability(2 + advantage * face, difficulty).outcome_counts:
+                summed[row.outcome] += row.count
+        assert {row.outcome: row.count for row in odds.outcome_counts} == summed
+
+
+@pytest.mark.parametrize(
+    ("modifier", "advantage"),
+    [(0, 2), (0, -2), (bounds.INT32 - 24, 1), (-bounds.INT32 - 1, -1)],
+)
+def test_what_does_not_fit_is_refused(modifier: int, advantage: int) -> None:
+    with pytest.raises(InvalidArgument):
+        duality.action_roll(modifier, None, advantage=advantage)
+    with pytest.raises(InvalidArgument):
+        duality.probability(modifier, 5, advantage)
+
+
+async def test_every_keeper_knows_advantage_and_notation(keeper: OpenKeeper) -> None:
+    async with keeper() as backend:
+        campaign = await backend.create_campaign("Storm", GmMode.AI)
+        scene = Scene(campaign_id=campaign.id)
+        rng = RngRequest(seed=7)
+        assert await backend.action_roll(1, 9, advantage=-1, rng=rng) == duality.action_roll(1, 9, rng, -1)
+        assert await backend.probability(1, 9, 1) == duality.probability(1, 9, 1)
+        with pytest.raises(InvalidArgument):
+            await backend.probability(1, 9, 3)
+        roll = await backend.action_roll(advantage=1, scene=scene)
+        thrown = await backend.roll_notation("4d6kh3 - 1", scene=scene)
+        assert (roll.event_seq, thrown.event_seq) == (2, 3)
+        events = (await backend.list_events(campaign.id)).items
+        assert events[1].data["advantage"] == roll.advantage
+        assert events[2].type == "roll.notation"
+        assert events[2].data["terms"] == json.loads(msgspec.json.encode(thrown.terms))
+        assert await backend.verify_events(campaign.id) is None
+        again = await backend.roll_notation("4d6kh3-1", rng=RngRequest(seed=thrown.rng.seed_used), scene=scene)
+        assert again.terms == thrown.terms
+        assert again.event_seq is None
+        for wrong in ("", "six", "1001d6", "\ud800"):
+            with pytest.raises(InvalidArgument):
+                await backend.roll_notation(wrong, scene=scene)
+        assert len((await backend.list_events(campaign.id)).items) == 3
+
+
+async def test_advantage_and_disadvantage_outweigh_each_other(tmp_path: Path) -> None:
+    async with at_a_table(tmp_path) as player:
+        assert (await player.call("duality_action_roll", advantage=True))["advantage"] > 0
+        assert (await player.call("duality_action_roll", disadvantage=True))["advantage"] < 0
+        assert "advantage" not in await player.call("duality_action_roll", advantage=True, disadvantage=True)
+        assert (await player.call("duality_probability", difficulty=15, advantage=True))["total_outcomes"] == 864
+        both = await player.call("duality_probability", difficulty=15, advantage=True, disadvantage=True)
+        assert both["total_outcomes"] == 144
+
+
+async def test_a_notation_is_rolled_as_a_tool(tmp_path: Path) -> None:
+    async with at_a_table(tmp_path) as player:
+        thrown = await player.call("roll_notation", notation="2d20kl1 + 3")
+        assert list(thrown) == ["notation", "terms", "total"]
+        assert [list(term) for term in thrown["terms"]] == [["text", "results", "kept", "total"]] * 2
+        assert thrown["total"] == min(thrown["terms"][0]["results"]) + 3
+        failure = await player.failure("roll_notation", notation="1000000d6")
+        assert failure["code"] == "InvalidArgument"
+
+
+# -- the picture ---------------------------------------------------------------------
+
+
+async def test_the_odds_can_be_looked_at(tmp_path: Path) -> None:
+    async with at_a_table(tmp_path) as player:
+        result = await player.client.call("duality_chart", {"modifier": 2, "difficulty": 15})
+        (picture,) = result["content"]
+        assert (picture["type"], picture["mimeType"]) == ("image", "image/png")
+        data = base64.b64decode(picture["data"])
+        assert data.startswith(b"\x89PNG\r\n\x1a\n")
+        assert struct.unpack(">II", data[16:24]) == (800, 450)
+        other = await player.client.call("duality_chart", {"difficulty": 30, "advantage": True})
+        assert other["content"][0]["data"] != picture["data"]
+        assert (await player.failure("duality_chart", difficulty=-1))["code"] == "InvalidArgument"
+
+
+async def test_without_the_library_a_picture_is_refused_with_advice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    async with at_a_table(tmp_path) as player:
+        failure = await player.failure("duality_chart", difficulty=15)
+        assert failure["code"] == "FailedPrecondition"
+        assert "hubbub[charts]" in failure["message"]
+
+
+def test_every_outcome_that_is_counted_has_a_colour() -> None:
+    from hubbub.packs.tabletop.chart import _COLOURS
+
+    assert list(_COLOURS) == [row.outcome for row in duality.probability(0, 0).outcome_counts]
+    assert Outcome.CRITICAL_SUCCESS in _COLOURS
+
+
+# -- whole campaigns -----------------------------------------------------------------
+
+
+async def filled(player: Player) -> str:
+    """A campaign with some of everything."""
+    campaign = await player.campaign(theme_prompt='Fog & "debts"\n– old ones')
+    where = {"campaign_id": campaign}
+    alice = (await player.call("participant_create", **where, display_name="Alice", role="PLAYER"))["id"]
+    gone = (await player.call("participant_create", **where, display_name="Bob", role="PLAYER"))["id"]
+    await player.call("participant_delete", **where, participant_id=gone)
+    heroes = [(await player.call("actor_create", **where, name=f"Hero {n}", kind="PC"))["id"] for n in range(3)]
+    await player.call("actor_control_set", **where, actor_id=heroes[0], controller=alice)
+    await player.call("actor_control_set", **where, actor_id=heroes[1], controller="GM")
+    await player.call("session_start", **where, name="One")
+    await player.call("duality_action_roll", **where, actor_id=heroes[0], difficulty=12)
+    await player.call("session_end", **where)
+    await player.call("session_start", **where, name="Two")
+    return campaign
+
+
+async def seen(player: Player, campaign: str) -> Any:
+    """What can be seen of a campaign, but for its events."""
+    kinds = ("", "/participants", "/actors", "/sessions")
+    return [await player.read(f"campaign://{campaign}{kind}") for kind in kinds]
+
+
+async def test_a_campaign_moves_to_another_server_whole(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    async with at_a_table(tmp_path / "a") as here, at_a_table(tmp_path / "b", "2026-07-28") as there:
+        await there.campaign()
+        campaign = await filled(here)
+        document = await here.call("campaign_export", campaign_id=campaign)
+        assert list(document)[:2] == ["format", "version"]
+        taken = await there.call("campaign_import", document=document)
+        assert taken["id"] == campaign
+        assert await seen(there, campaign) == await seen(here, campaign)
+        events = (await there.call("events_list", campaign_id=campaign))["events"]
+        assert events[:-1] == document["events"]
+        assert events[-1]["type"] == "campaign.imported"
+        assert await there.call("events_verify", campaign_id=campaign) == {"campaign_id": campaign, "is_whole": True}
+        again = await there.call("campaign_export", campaign_id=campaign, events=False)
+        assert again | {"events": document["events"]} == document
+        failure = await there.failure("session_start", campaign_id=campaign)
+        assert failure["code"] == "FailedPrecondition"
+        await there.call("session_end", campaign_id=campaign)
+        assert (await here.failure("campaign_import", document=document))["code"] == "FailedPrecondition"
+
+
+async def test_a_campaign_without_its_events_begins_new_ones(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    async with at_a_table(tmp_path / "a") as here, at_a_table(tmp_path / "b") as there:
+        campaign = await filled(here)
+        document = await here.call("campaign_export", campaign_id=campaign, events=False)
+        await there.call("campaign_import", document=document)
+        (event,) = (await there.call("events_list", campaign_id=campaign))["events"]
+        assert (event["seq"], event["type"]) == (1, "campaign.imported")
+        assert (await there.call("events_verify", campaign_id=campaign))["is_whole"]
+
+
+async def test_every_keeper_gives_and_takes_whole_campaigns(keeper: OpenKeeper, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    async with at_a_table(tmp_path / "a") as here:
+        campaign = await filled(here)
+        document = msgspec.convert(await here.call("campaign_export", campaign_id=campaign), CampaignDocument)
+    async with keeper() as backend:
+        with pytest.raises(NotFound):
+            await backend.export_campaign(campaign)
+        taken = await backend.import_campaign(document)
+        assert msgspec.structs.replace(taken, updated_at=document.campaign.updated_at) == document.campaign
+        exported = await backend.export_campaign(campaign)
+        assert exported.events[:-1] == document.events
+        assert msgspec.structs.replace(exported, events=document.events) == document
+        with pytest.raises(FailedPrecondition):
+            await backend.import_campaign(document)
+        broken = msgspec.structs.replace(document, actors=(*document.actors, document.actors[0]))
+        with pytest.raises(InvalidArgument):
+            await backend.import_campaign(broken)
+
+
+def change(document: Any, *path: Any) -> Any:
+    """A copy of a document with one value replaced."""
+    *where, value = path
+    copy = json.loads(json.dumps(document))
+    place = copy
+    for step in where[:-1]:
+        place = place[step]
+    place[where[-1]] = value
+    return copy
+
+
+def linked(event: dict[str, Any]) -> dict[str, Any]:
+    """A first event with the hash that it should have."""
+    return link({key: value for key, value in event.items() if key != "hash"}, GENESIS)
+
+
+@pytest.mark.parametrize("character", ["\x01", "🐉"])
+async def test_the_longest_texts_can_be_moved(character: str, keeper: OpenKeeper, tmp_path: Path) -> None:
+    longest = character * bounds.TABLE_TEXT_CHARACTERS
+    async with stored(f"sqlite:///{tmp_path / 'other.db'}") as other:
+        campaign = await other.create_campaign("Long", GmMode.AI, longest)
+        await other.create_actor(campaign.id, character * bounds.TABLE_NAME_CHARACTERS, ActorKind.PC, longest)
+        document = await other.export_campaign(campaign.id)
+    async with keeper() as backend:
+        assert (await backend.import_campaign(document)).theme_prompt == longest
+        assert await backend.verify_events(campaign.id) is None
+
+
+async def test_a_document_that_does_not_fit_is_refused_whole(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    server, _ = make_table(tmp_path)
+    async with server.running(), playing(server) as here, at_a_table(tmp_path / "b") as there:
+        document = await here.call("campaign_export", campaign_id=await filled(here))
+        participant = document["participants"][0]
+        wrong = [
+            {},
+            change(document, "format", "something else"),
+            change(document, "version", 2),
+            change(document, "unknown", 1),
+            change(document, "campaign", "id", "a/b"),
+            change(document, "campaign", "id", "_"),
+            change(document, "campaign", "id", "camp_other"),
+            change(document, "campaign", "name", " "),
+            change(document, "campaign", "gm_mode", "ROBOT"),
+            change(document, "campaign", "theme_prompt", "t" * (bounds.TABLE_TEXT_CHARACTERS + 1)),
+            change(document, "participants", 0, "campaign_id", "camp_other"),
+            change(document, "participants", 0, "display_name", ""),
+            change(document, "participants", 0, "role", "KING"),
+            change(document, "participants", [participant, participant]),
+            change(document, "participants", []),  # whom an actor's controller is looked for among
+            change(document, "actors", 0, "kind", "DRAGON"),
+            change(document, "actors", 0, "created_at", "yesterday"),
+            change(document, "actors", []),
+            change(document, "controls", 0, "controller", "part_nobody"),
+            change(document, "controls", 0, "controller", None),
+            change(document, "controls", [document["controls"][0]] * 2),
+            change(document, "sessions", 0, "status", "ACTIVE"),
+            change(document, "sessions", 0, "ended_at", None),
+            change(document, "sessions", 1, "ended_at", document["sessions"][0]["ended_at"]),
+            change(document, "sessions", []),
+            change(document, "events", document["events"][1:]),
+            change(document, "events", document["events"][::-1]),
+            change(document, "events", 3, "data", {"display_name": "Mallory"}),
+            change(document, "events", 3, "hash", "0" * 64),
+            change(document, "events", 0, "created_at", "2020-01-01T00:00:00.5Z"),
+            change(document, "participants", 0, "id", "gm"),
+            change(document, "campaign", "created_at", "2020-01-01T00:00:00"),
+            change(document, "campaign", "updated_at", "9999-12-31T23:59:59-23:00"),
+            change(document, "actors", 0, "updated_at", "0001-01-01T00:00:00+23:00"),
+            change(document, "sessions", 0, "ended_at", "2020-01-01T00:00:00.5Z"),
+            change(document, "events", [linked(document["events"][0] | {"created_at": "2020-01-01T02:00:00+02:00"})]),
+            change(document, "events", [linked(document["events"][0] | {"created_at": "2020-01-01T02:00:00"})]),
+        ]
+        for number, one in enumerate(wrong):
+            failure = await there.failure("campaign_import", document=one)
+            assert failure["code"] == "InvalidArgument", number
+        assert await there.read("campaigns://list") == {"campaigns": []}
+        await there.call("campaign_import", document=document)
+
+
+async def test_ids_that_another_campaign_has_are_refused(keeper: OpenKeeper) -> None:
+    async with keeper() as backend:
+        campaign = await backend.create_campaign("One", GmMode.AI)
+        await backend.create_participant(campaign.id, "Alice", Role.GM)
+        await backend.create_actor(campaign.id, "Hero", ActorKind.PC)
+        document = await backend.export_campaign(campaign.id, with_events=False)
+        copy = msgspec.to_builtins(document)
+        for records in (copy["participants"], copy["actors"]):
+            for record in records:
+                record["campaign_id"] = "camp_copy"
+        copy["campaign"]["id"] = "camp_copy"
+        with pytest.raises(FailedPrecondition):
+            await backend.import_campaign(msgspec.convert(copy, CampaignDocument))
+        with pytest.raises(NotFound):
+            await backend.get_campaign("camp_copy")

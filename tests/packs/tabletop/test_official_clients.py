@@ -1,0 +1,116 @@
+"""The official SDK's client at the table, in both eras, on stdio and over HTTP: tools, resources, updates."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp.client.subscriptions import ResourceUpdated
+from mcp.shared.exceptions import MCPError
+from tests.http.processes import HUBBUB, ServerProcess
+from tests.interop.python_client import DEPRECATED, ERAS, LEGACY, connected
+from tests.interop.traffic import Place
+
+pytestmark = pytest.mark.filterwarnings(DEPRECATED)
+
+
+@pytest.fixture(params=["stdio", "http"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    config = tmp_path / "hubbub.toml"
+    config.write_text(f'[packs.tabletop]\ndatabase = "sqlite:///{tmp_path}/campaigns.db"\n')
+    flags = ("--pack", "tabletop", "--config", str(config))
+    if request.param == "stdio":
+        yield [str(HUBBUB), "serve", *flags, "--transport", "stdio"]
+        return
+    with ServerProcess(*flags) as process:
+        yield f"{process.url}/mcp"
+
+
+async def use(client: Client, tool: str, **arguments: Any) -> Any:
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result
+    return result.structured_content
+
+
+async def read(client: Client, uri: str) -> Any:
+    (contents,) = (await client.read_resource(uri)).contents
+    assert (contents.uri, contents.mime_type) == (uri, "application/json")
+    return json.loads(contents.text)
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_it_plays_an_evening(place: Place, mode: str) -> None:
+    async with connected(place, mode) as (client, _):
+        await client.list_tools()  # from here on it checks results against their schemas
+        campaign = (await use(client, "campaign_create", name="Storm", gm_mode="AI"))["id"]
+        alice = await use(client, "participant_create", campaign_id=campaign, display_name="Alice", role="PLAYER")
+        hero = await use(client, "actor_create", campaign_id=campaign, name="Hero", kind="PC")
+        await use(client, "actor_control_set", campaign_id=campaign, actor_id=hero["id"], controller=alice["id"])
+        session = await use(client, "session_start", campaign_id=campaign)
+        chosen = await use(client, "set_context", campaign_id=campaign, session_id=session["id"])
+        with_context = {"context_id": chosen["context_id"]} if "context_id" in chosen else {}
+        assert bool(with_context) == (mode != LEGACY)
+        roll = await use(client, "duality_action_roll", modifier=1, difficulty=12, rng={}, **with_context)
+        assert 1 <= roll["hope"] <= 12
+        await use(client, "duality_explain", hope=roll["hope"], fear=roll["fear"], modifier=1, difficulty=12)
+        await use(client, "duality_probability", difficulty=12)
+        await use(client, "duality_rules_version")
+        await use(client, "roll_dice", dice=[{"sides": 6, "count": 3}], **with_context)
+        assert (await use(client, "session_end", **with_context))["status"] == "ENDED"
+        events = await use(client, "events_list", **with_context)
+        assert len(events["events"]) == 8
+        control = await use(client, "actor_control_get", actor_id=hero["id"], **with_context)
+        assert control["controller"] == alice["id"]
+        failed = await client.call_tool("session_end", {"campaign_id": campaign})
+        assert failed.is_error
+        assert json.loads(failed.content[0].text)["error"]["code"] == "FailedPrecondition"
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_it_reads_every_resource(place: Place, mode: str) -> None:
+    async with connected(place, mode) as (client, _):
+        campaign = (await use(client, "campaign_create", name="Storm", gm_mode="AI"))["id"]
+        templates = (await client.list_resource_templates()).resource_templates
+        uris = [template.uri_template.replace("{campaign_id}", campaign) for template in templates]
+        uris += [entry.uri for entry in (await client.list_resources()).resources]
+        keys = [next(iter(await read(client, uri))) for uri in uris]
+        assert keys == ["campaign", "participants", "actors", "sessions", "campaigns", "context"]
+        for uri, code in (("campaign://camp_nowhere", "NotFound"), ("campaign://_", "InvalidArgument")):
+            with pytest.raises(MCPError) as error:
+                await client.read_resource(uri)
+            assert error.value.error.data["code"] == code
+        reference = types.ResourceTemplateReference(type="ref/resource", uri="campaign://{campaign_id}/actors")
+        completed = await client.complete(reference, {"name": "campaign_id", "value": "camp_"})
+        assert completed.completion.values == [campaign]
+
+
+async def test_a_legacy_client_hears_of_what_it_subscribed_to(place: Place) -> None:
+    async with connected(place, LEGACY) as (client, wire):
+        campaign = (await use(client, "campaign_create", name="Storm", gm_mode="AI"))["id"]
+        actors = f"campaign://{campaign}/actors"
+        for uri in (actors, "context://current"):
+            await client.subscribe_resource(uri)
+        await use(client, "actor_create", campaign_id=campaign, name="Hero", kind="PC")
+        note = await wire.until(types.ResourceUpdatedNotification)
+        assert note.params.uri == actors
+        assert [actor["name"] for actor in (await read(client, actors))["actors"]] == ["Hero"]
+        wire.notes.clear()
+        await use(client, "set_context", campaign_id=campaign)
+        note = await wire.until(types.ResourceUpdatedNotification)
+        assert note.params.uri == "context://current"
+        assert (await read(client, "context://current"))["context"]["campaign_id"] == campaign
+
+
+async def test_a_modern_client_hears_of_what_it_listens_to(place: Place) -> None:
+    async with connected(place, "auto") as (client, _):
+        campaign = (await use(client, "campaign_create", name="Storm", gm_mode="AI"))["id"]
+        sessions = f"campaign://{campaign}/sessions"
+        async with client.listen(resource_subscriptions=[sessions]) as heard:
+            await use(client, "session_start", campaign_id=campaign)
+            async with asyncio.timeout(10):
+                assert await anext(heard) == ResourceUpdated(uri=sessions)
+            assert [session["status"] for session in (await read(client, sessions))["sessions"]] == ["ACTIVE"]

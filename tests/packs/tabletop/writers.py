@@ -1,0 +1,72 @@
+"""Kills writers of campaigns at random moments: `python writers.py URL KILLS SEED`.
+
+Loads everything once and forks from there, since a fresh Python would spend more time on
+imports than on writing. Each child writes campaigns as fast as it can and tells of each when
+it is acknowledged. Prints the ids of all that were; not one may be missing afterwards.
+"""
+
+import asyncio
+import os
+import random
+import select
+import signal
+import sys
+import time
+
+from hubbub.packs.tabletop import sql
+from hubbub.packs.tabletop.model import GmMode, Role
+from hubbub.packs.tabletop.store_backend import StoreBackend
+from hubbub.store import migrate
+
+MOST_WRITES = 3
+"""How many writes a writer may live to see acknowledged."""
+LONGEST_WAIT_S = 0.03
+"""How long it goes on after the last of them: long enough for a few more, at whatever point they are."""
+PATIENCE_S = 20
+
+
+async def write(url: str, pipe: int) -> None:
+    backend = StoreBackend(url)
+    while True:
+        campaign = await backend.create_campaign("under fire", GmMode.AI)
+        os.write(pipe, f"{campaign.id}\n".encode())
+        person = await backend.create_participant(campaign.id, "P", Role.PLAYER)
+        os.write(pipe, f"{campaign.id}/{person.id}\n".encode())
+
+
+def kill_one(url: str, writes: int, wait_s: float) -> str:
+    source, sink = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(source)
+        try:
+            asyncio.run(write(url, sink))
+        finally:
+            os._exit(1)
+    os.close(sink)
+    told = b""
+    while told.count(b"\n") < writes:
+        assert select.select([source], [], [], PATIENCE_S)[0], "the writer hangs"
+        told += os.read(source, 65536)
+    time.sleep(wait_s)
+    os.kill(child, signal.SIGKILL)
+    while chunk := os.read(source, 65536):
+        told += chunk
+    os.close(source)
+    status = os.waitpid(child, 0)[1]
+    assert os.WIFSIGNALED(status), "the writer ended by itself"
+    return told.decode()
+
+
+def main() -> None:
+    url, kills, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    assert [getattr(sql, module) for module in sql.__all__]
+    assert migrate
+    if url.startswith("postgresql"):
+        import asyncpg  # noqa: F401
+    chance = random.Random(seed)
+    for _ in range(kills):
+        sys.stdout.write(kill_one(url, chance.randint(0, MOST_WRITES), chance.uniform(0, LONGEST_WAIT_S)))
+
+
+main()

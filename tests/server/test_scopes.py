@@ -1,0 +1,157 @@
+"""Where a caller's state belongs: which calls share it, who is told of it, and when it ends."""
+
+import json
+
+import pytest
+from tests.http.eras import modern, open_session
+from tests.http.in_process import running
+from tests.http.wire import Site, call, request
+from tests.server.conversation import ERAS, MODERN, conversing
+
+from hubbub import Context, Server, ToolError
+from hubbub.errors import ResourceNotFound
+from hubbub.protocol.ladder import modern_caller
+from hubbub.protocol.model import ANONYMOUS, NO_META, Principal
+from hubbub.protocol.revisions import NEWEST_MODERN
+
+UPDATED = "notifications/resources/updated"
+
+
+def scoped_server() -> Server:
+    server = Server("scoped")
+    server.ended = []
+    server.on_scope_end(server.ended.append)
+
+    @server.tool
+    async def whoami(context: Context) -> str:
+        return str(context.scope)
+
+    @server.tool
+    async def touch(context: Context) -> str:
+        server.resource_updated("mine://now", scope=context.scope)
+        return "touched"
+
+    @server.resource("mine://now")
+    async def now() -> str:
+        return "now"
+
+    @server.tool
+    async def costly(context: Context) -> dict[str, int]:
+        context.result_meta["example.com/cost"] = 7
+        return {"answer": 42}
+
+    @server.tool(invalid_code="Wrong")
+    async def picky(number: int) -> int:
+        raise ToolError("never", code="Own")
+
+    @server.resource("things://{name}")
+    async def thing(name: str) -> str:
+        raise ResourceNotFound(f"things://{name}", "thing not found", code="NotFound")
+
+    return server
+
+
+async def whoami(site: Site, headers: dict[str, str] | None = None) -> tuple[str, str | None]:
+    answer = await site.post(call("whoami"), headers)
+    return answer.json["result"]["content"][0]["text"], answer.header("set-cookie")
+
+
+async def test_a_cookie_is_a_scope_and_another_cookie_is_another() -> None:
+    async with running(scoped_server()) as here:
+        first, cookie = await whoami(here.site)
+        assert cookie is not None
+        jar = {"Cookie": cookie.partition(";")[0]}
+        assert await whoami(here.site, jar) == (first, None)
+        other, _ = await whoami(here.site)
+        assert other != first
+
+
+async def test_a_session_is_a_scope_until_it_ends() -> None:
+    server = scoped_server()
+    async with running(server) as here:
+        one, two = await open_session(here.site), await open_session(here.site)
+        answer = await one.post(call("whoami"))
+        scope = json.loads(answer.body)["result"]["content"][0]["text"]
+        assert scope == one.id != two.id
+        await two.end()
+        assert server.ended == [two.id]
+        await one.end()
+        assert server.ended == [two.id, one.id]
+
+
+async def test_a_connection_is_a_scope_until_it_closes() -> None:
+    server = scoped_server()
+    async with conversing(server, "2025-11-25") as client:
+        assert (await client.call("whoami"))["content"][0]["text"] == "process"
+        assert server.ended == []
+    assert server.ended == ["process"]
+
+
+async def test_what_fails_to_hear_of_an_end_stops_nobody_else() -> None:
+    server = Server("ends")
+    heard: list[str] = []
+    server.on_scope_end(lambda scope: 1 / 0)
+    server.on_scope_end(heard.append)
+    server.end_scope("some")
+    server.end_scope(None)
+    assert heard == ["some"]
+
+
+async def test_the_stateless_era_has_no_scope_without_a_principal() -> None:
+    async with conversing(scoped_server(), MODERN) as client:
+        assert (await client.call("whoami"))["content"][0]["text"] == "None"
+    assert modern_caller(NO_META, NEWEST_MODERN, ANONYMOUS).state_scope is None
+    assert modern_caller(NO_META, NEWEST_MODERN, Principal("ada")).state_scope == "principal:ada"
+    assert modern_caller(NO_META, NEWEST_MODERN, Principal("bob")).state_scope == "principal:bob"
+
+
+async def test_a_change_of_one_scope_is_told_to_nobody_else() -> None:
+    async with running(scoped_server()) as here:
+        one, two = await open_session(here.site), await open_session(here.site)
+        for session in (one, two):
+            await session.post(request("resources/subscribe", {"uri": "mine://now"}))
+        async with one.listen() as ones, two.listen() as twos:
+            await one.post(call("touch"))
+            assert (await ones.message())["params"] == {"uri": "mine://now"}
+            here.server.resource_updated("mine://now")
+            assert (await ones.message())["method"] == UPDATED
+            assert (await twos.message())["method"] == UPDATED
+            await two.post(call("touch"))
+            assert (await twos.message())["method"] == UPDATED
+            await two.end()
+            assert [event for event in await twos.rest() if event.data] == []
+
+
+@pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
+async def test_a_handler_adds_to_the_meta_of_its_result(dialect: str) -> None:
+    async with conversing(scoped_server(), dialect) as client:
+        result = await client.call("costly")
+        meta = result.get("_meta", {})
+        assert meta.get("example.com/cost") == (None if dialect == "plain" else 7)
+        assert ("io.modelcontextprotocol/serverInfo" in meta) == (dialect == MODERN)
+
+
+async def test_wrong_arguments_have_the_code_of_their_tool() -> None:
+    async with conversing(scoped_server(), "2025-11-25") as client:
+        wrong = json.loads((await client.call("picky", {"number": "x"}))["content"][0]["text"])
+        assert (wrong["error"]["type"], wrong["error"]["code"]) == ("validation_error", "Wrong")
+        failed = json.loads((await client.call("picky", {"number": 1}))["content"][0]["text"])
+        assert failed["error"]["code"] == "Own"
+
+
+@pytest.mark.parametrize(("dialect", "code"), [("plain", -32001), ("2025-11-25", -32002), (MODERN, -32602)])
+async def test_a_missing_resource_may_have_a_word_of_its_own(dialect: str, code: int) -> None:
+    async with conversing(scoped_server(), dialect) as client:
+        error = await client.error("resources/read", {"uri": "things://x"})
+        assert error == {
+            "code": code,
+            "message": "thing not found",
+            "data": {"uri": "things://x", "code": "NotFound"},
+        }
+
+
+async def test_modern_callers_over_http_share_nothing() -> None:
+    async with running(scoped_server()) as here:
+        body, headers = modern("tools/call", {"name": "whoami", "arguments": {}})
+        answer = await here.site.post(body, headers)
+        assert answer.json["result"]["content"][0]["text"] == "None"

@@ -1,0 +1,174 @@
+"""Databases by URL: which are refused, and how a file is shared by processes that start at once."""
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hubbub import bounds
+from hubbub.errors import SettingsError, StoreConflict, StoreFailed
+from hubbub.store.sql import (
+    Column,
+    Integer,
+    MetaData,
+    Schema,
+    Table,
+    add_row,
+    insert,
+    open_database,
+    read_url,
+    select,
+    text,
+)
+
+VERSION = """
+from hubbub.store.migrate import op
+from hubbub.store.sql import Column, Integer
+revision = "1"
+down_revision = None
+def upgrade():
+    op.create_table("numbers", Column("n", Integer, primary_key=True))
+"""
+numbers = Table("numbers", MetaData(), Column("n", Integer, primary_key=True))
+OPENER = """
+import asyncio, sys
+from pathlib import Path
+from hubbub.store.sql import Schema, open_database, read_url, text
+async def main():
+    database = await open_database(read_url(sys.argv[1]), Schema(Path(sys.argv[2]), "1", "version"))
+    await database.write(lambda c: c.execute(text(f"INSERT INTO numbers VALUES ({sys.argv[3]})")))
+    await database.close()
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> Schema:
+    (tmp_path / "versions").mkdir()
+    (tmp_path / "versions" / "one.py").write_text(VERSION)
+    return Schema(tmp_path, "1", "version")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "games.db",
+        "mysql://user:hunter2@host/games",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "sqlite://hunter2/games.db",
+        "postgresql://user:hunter2@host/games?wrong=1",
+        "postgresql://host:hunter2/games",
+    ],
+)
+def test_an_address_that_cannot_be_one_is_refused_without_being_repeated(url: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        read_url(url)
+    assert "hunter2" not in raised.value.message
+
+
+def test_an_address_as_people_copy_it_is_understood() -> None:
+    url = read_url("postgres://user@host/games?sslmode=require")
+    assert url.drivername == "postgresql+asyncpg"
+    assert url.query == {"ssl": "require"}
+
+
+async def test_work_that_fails_leaves_nothing(tmp_path: Path, schema: Schema) -> None:
+    database = await open_database(read_url(f"sqlite:///{tmp_path / 'a.db'}"), schema)
+
+    def work(connection) -> None:
+        connection.execute(insert(numbers).values(n=1))
+        raise LookupError("no")
+
+    with pytest.raises(LookupError):
+        await database.write(work)
+    assert await database.read(lambda connection: connection.execute(select(numbers)).all()) == []
+    await database.close()
+
+
+async def test_reading_cannot_write(tmp_path: Path, schema: Schema) -> None:
+    database = await open_database(read_url(f"sqlite:///{tmp_path / 'a.db'}"), schema)
+    with pytest.raises(StoreFailed, match="readonly"):
+        await database.read(lambda connection: connection.execute(insert(numbers).values(n=1)))
+    await database.close()
+
+
+async def test_readers_do_not_wait_for_a_writer(tmp_path: Path, schema: Schema) -> None:
+    import threading
+
+    database = await open_database(read_url(f"sqlite:///{tmp_path / 'a.db'}"), schema)
+    has_written, may_go = threading.Event(), threading.Event()
+
+    def slow(connection) -> None:
+        connection.execute(insert(numbers).values(n=1))
+        has_written.set()
+        assert may_go.wait(10)
+
+    writing = asyncio.create_task(database.write(slow))
+    assert await asyncio.to_thread(has_written.wait, 10)
+    count = text("SELECT count(*) FROM numbers")
+    assert await database.read(lambda connection: connection.execute(count).scalar()) == 0
+    may_go.set()
+    await writing
+    assert await database.read(lambda connection: connection.execute(count).scalar()) == 1
+    await database.close()
+
+
+async def test_those_who_wait_for_a_locked_file_do_not_wait_for_each_other_too(
+    tmp_path: Path, schema: Schema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "SQL_WAIT_S", 0.3)
+    database = await open_database(read_url(f"sqlite:///{tmp_path / 'a.db'}"), schema)
+    other = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    async with asyncio.timeout(5):
+        calls = [database.write(lambda connection: connection.execute(insert(numbers).values(n=1))) for _ in range(50)]
+        problems = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(problem, StoreFailed) for problem in problems)
+    other.execute("ROLLBACK")
+    other.close()
+    await database.write(lambda connection: connection.execute(insert(numbers).values(n=1)))
+    count = text("SELECT count(*) FROM numbers")
+    assert await database.read(lambda connection: connection.execute(count).scalar()) == 1
+    await database.close()
+
+
+def test_processes_that_start_at_once_make_the_tables_once(tmp_path: Path, schema: Schema) -> None:
+    url = f"sqlite:///{tmp_path / 'new' / 'a.db'}"
+    arguments = [sys.executable, "-c", OPENER, url, str(schema.migrations)]
+    openers = [subprocess.Popen([*arguments, str(number)], stderr=subprocess.PIPE, text=True) for number in range(6)]
+    for opener in openers:
+        problem = opener.communicate(timeout=50)[1]
+        assert opener.returncode == 0, problem
+
+    async def count() -> int:
+        database = await open_database(read_url(url), schema)
+        found = await database.read(lambda c: c.execute(text("SELECT count(*) FROM numbers")).scalar())
+        await database.close()
+        return found
+
+    assert asyncio.run(count()) == 6
+
+
+async def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, schema: Schema) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreFailed, match="cannot be made"):
+        await open_database(read_url(f"sqlite:///{tmp_path / 'file' / 'a.db'}"), schema)
+
+
+async def test_a_change_that_the_database_refuses_does_not_stop_the_next(tmp_path: Path, schema: Schema) -> None:
+    database = await open_database(read_url(f"sqlite:///{tmp_path / 'a.db'}"), schema)
+    for number in (1, 2):
+        await database.write(lambda connection, number=number: add_row(connection, numbers, {"n": number}))
+    with pytest.raises(StoreConflict):
+        await database.write(lambda connection: add_row(connection, numbers, {"n": 1}))
+    with pytest.raises(StoreFailed):
+        await database.write(lambda connection: connection.execute(text("SELECT * FROM nowhere")))
+    await database.write(lambda connection: add_row(connection, numbers, {"n": 3}))
+    found = await database.read(lambda connection: connection.execute(select(numbers)).scalars().all())
+    assert found == [1, 2, 3]
+    await database.close()
