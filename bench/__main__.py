@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import client, http, hub, report, stdio, tabletop
+from bench import activity, client, http, hub, report, stdio, tabletop
 from bench.figures import Pace, Suite
 from bench.process import BenchError, pin_generator
 
@@ -16,6 +16,7 @@ SUITES: dict[str, Suite] = {
     "client": client.SUITE,
     "hub": hub.SUITE,
     "tabletop": tabletop.SUITE,
+    "activity": activity.SUITE,
 }
 
 FULL = Pace(rounds=7, phase_s=2.0)

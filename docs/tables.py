@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from hubbub import errors
+from hubbub.packs.activity.settings import ActivitySettings, PrivacySettings
 from hubbub.protocol.error_forms import FORMS
 from hubbub.protocol.revisions import LEGACY, MODERN, Revision
 from hubbub.settings import ServeSettings
@@ -58,9 +59,21 @@ def views() -> list[list[str]]:
     return _section("[views.NAME]", ViewSettings)
 
 
+def activity() -> list[list[str]]:
+    """Every setting of the activity pack but its rules."""
+    return _section("[packs.activity]", ActivitySettings)
+
+
+def activity_privacy() -> list[list[str]]:
+    """What nobody is told."""
+    return _section("[packs.activity.privacy]", PrivacySettings)
+
+
 def _section(title: str, kind: type[msgspec.Struct]) -> list[list[str]]:
     rows = [[_code(title), "default", "what it is"]]
     for setting in settings_of(kind):
+        if setting.is_section:
+            continue  # it has a table of its own
         rows.append([_code(f"{setting.key} = {setting.form}"), _default(setting.default), setting.description])
     return rows
 
@@ -124,6 +137,8 @@ TABLES = {
     "shown_tools": shown_tools,
     "hub": hub,
     "views": views,
+    "activity": activity,
+    "activity_privacy": activity_privacy,
     "failures": failures,
     "revisions": revisions,
 }

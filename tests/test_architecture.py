@@ -15,6 +15,8 @@ LINES_OF_ONE_FILE = 500
 
 # Each is wrapped by one module, so that it can be replaced there, and is loaded only by who needs it.
 LIBRARIES_WITH_ONE_OWNER = (
+    "PIL",
+    "Xlib",
     "aiohappyeyeballs",
     "aiohttp",
     "aiortc",
@@ -27,6 +29,7 @@ LIBRARIES_WITH_ONE_OWNER = (
     "jsonschema_rs",
     "limits",
     "matplotlib",
+    "mss",
     "opentelemetry",
     "platformdirs",
     "prometheus_client",

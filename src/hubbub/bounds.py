@@ -326,6 +326,60 @@ MODEL_S: Final = 120.0
 MODEL_RESPONSE_BYTES: Final = 8 * 1024 * 1024
 """One answer of a model."""
 
+# -- the activity pack ------------------------------------------------------------
+ACTIVITY_CONNECT_S: Final = 2.0
+"""One connection to ActivityWatch or the sidecar; both are usually on this machine."""
+ACTIVITY_CALL_S: Final = 5.0
+"""One short question to either, unless the settings say otherwise."""
+ACTIVITY_EVENTS_S: Final = 30.0
+"""One reading of many events, and all the work that one tool does with them."""
+ACTIVITY_PARSE_S: Final = 60.0
+"""One reading of the screen; recognising text takes seconds."""
+ACTIVITY_BODY_BYTES: Final = 4 * 1024 * 1024
+"""One short answer of either: a list of buckets has a few kilobytes."""
+ACTIVITY_EVENTS_BYTES: Final = 64 * 1024 * 1024
+"""One answer with events; a hundred thousand have about 20 MB."""
+ACTIVITY_EVENTS: Final = 100_000
+"""Events of one bucket that one tool looks at, and events that a query may make."""
+ACTIVITY_DAYS: Final = 366
+"""The longest period that can be asked about."""
+ACTIVITY_ROWS: Final = 500
+"""Rows of one summary or timeline, and events in the result of one query."""
+ACTIVITY_VALUES: Final = 20_000
+"""Values in the result of one query."""
+ACTIVITY_TEXT_CHARACTERS: Final = 1000
+"""A title, address or line of text, as it is looked at and told."""
+ACTIVITY_CATEGORIES: Final = 500
+"""Categories of one summary."""
+QUERY_CHARACTERS: Final = 10_000
+"""One query."""
+QUERY_STATEMENTS: Final = 100
+"""Statements of one query."""
+QUERY_DEPTH: Final = 16
+"""How deep its calls, lists and objects may nest."""
+PATTERN_CHARACTERS: Final = 500
+"""A regular expression that a caller gives."""
+PATTERN_TEXT_CHARACTERS: Final = 256
+"""What it is compared with."""
+PATTERN_REPEATS: Final = 2
+"""`*`, `+` and `{}` in one alternative of it: time grows with the text's length to the power of these."""
+CLOCK_SKEW_S: Final = 5.0
+"""How far into the future an event may reach before the clocks are said to differ."""
+SIDECAR_BODY_BYTES: Final = 32 * 1024 * 1024
+"""One request to the sidecar, with its picture."""
+SIDECAR_PIXELS: Final = 40_000_000
+"""The largest picture that it looks at: two screens of 5120 by 2880."""
+SIDECAR_REQUEST_S: Final = 30.0
+"""How long one request to it may take to arrive."""
+SIDECAR_PROBE_S: Final = 5.0
+"""How long what it found out about itself is told again."""
+OCR_S: Final = 30.0
+"""One run of the program that recognises text."""
+ACCESSIBILITY_S: Final = 5.0
+"""One reading of the accessibility tree."""
+SCREEN_ELEMENTS: Final = 2000
+"""Elements of one screen."""
+
 # -- databases -------------------------------------------------------------------
 SQL_READERS: Final = 4
 """Connections to an SQLite file that read at the same time; one more writes."""

@@ -8,6 +8,7 @@ import pytest
 
 from hubbub.assembly.assemble import needs_hub
 from hubbub.assembly.checking import check_sources
+from hubbub.assembly.entries import choose_packs, find_packs
 from hubbub.assembly.hub_config import hub_config
 from hubbub.errors import SettingsError
 from hubbub.hub.config import HubConfig
@@ -79,7 +80,9 @@ def test_packs_and_a_program_of_the_command_line_come_last_and_only_if_named() -
     named = config(TWO, target="shop.tools:server", packs=("demo",)).upstreams
     assert [upstream.id for upstream in named] == ["files", "far", "tools", "demo"]
     assert named[-2].target == "shop.tools:server"
-    assert [upstream.id for upstream in config("[views.all]").upstreams] == ["demo"]
+    everything = [upstream.id for upstream in config("[views.all]").upstreams]
+    assert everything == [pack.name for pack in choose_packs((), find_packs())]
+    assert "demo" in everything
 
 
 def test_a_variable_wins_over_the_file() -> None:

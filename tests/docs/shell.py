@@ -28,6 +28,8 @@ class Shell:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.port = _free_port()
+        self.others: dict[str, str] = {}
+        """What else a page names that has another name here."""
         self._server: subprocess.Popen[bytes] | None = None
         self._environment = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -45,7 +47,9 @@ class Shell:
 
     def translate(self, text: str) -> str:
         """A text of the page as it is on this machine."""
-        return text.replace(":3000", f":{self.port}").replace("/path/to/hubbub", str(ROOT))
+        for shown, here in {":3000": f":{self.port}", "/path/to/hubbub": str(ROOT), **self.others}.items():
+            text = text.replace(shown, here)
+        return text
 
     def run(self, step: Step) -> None:
         """Run a command and compare what it says with what the page shows."""

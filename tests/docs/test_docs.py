@@ -4,11 +4,13 @@ import json
 import re
 import subprocess
 import tomllib
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from tests.docs.blocks import PAGES, ROOT, Block, blocks_of, fits, page_name, steps_of
 from tests.docs.shell import Shell
+from tests.packs.activity.watching import a_morning, watching
 
 LANGUAGES = ("python", "console", "json", "toml", "text", "mermaid", "sh")
 """`sh` is for what cannot be tried here: it fetches, installs or goes on for ever."""
@@ -19,7 +21,11 @@ _HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_a_page_works_when_pasted(page: Path, tmp_path: Path) -> None:
-    with Shell(tmp_path) as shell:
+    with Shell(tmp_path) as shell, ExitStack() as stack:
+        if page.name == "activity.md":
+            watch = stack.enter_context(watching(tmp_path / "activitywatch", is_testing=False))
+            a_morning(watch)
+            shell.others = {"http://127.0.0.1:5600": watch.url}
         for block in blocks_of(page):
             run(block, shell, page)
 

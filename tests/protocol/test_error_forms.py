@@ -85,6 +85,18 @@ def test_a_pack_can_fix_the_code_of_its_failures():
     assert error_object(failure, PLAIN).code == -32601
 
 
+def test_the_data_of_such_a_failure_are_as_the_pack_gave_them():
+    failure = errors.ToolError("m", data={"kind": "timeout"})
+    failure.plain_code = -32601
+    assert error_object(failure, PLAIN).data == {"kind": "timeout"}
+
+
+def test_wrong_params_of_such_a_method_are_wrong_params():
+    failure = errors.ArgumentsInvalid("m")
+    failure.plain_code = -32601
+    assert error_object(failure, PLAIN).code == -32602
+
+
 @pytest.mark.parametrize(
     ("failure", "details"),
     [

@@ -88,26 +88,33 @@ class Pages:
         key = (kind, revision.version, start)
         found = self._pages.get(key)
         if found is None:
-            found = self._pages[key] = self._encoded(kind, revision, start, sealer, descriptions)
+            found = self._pages[key] = self._encoded(kind, items, revision, start, sealer, descriptions)
         return _PAGES[kind](found[0], found[1])
 
     def _encoded(
-        self, kind: Kind, revision: Revision, start: int, sealer: Sealer, descriptions: Mapping[str, str]
+        self,
+        kind: Kind,
+        shown: Mapping[str, Item],
+        revision: Revision,
+        start: int,
+        sealer: Sealer,
+        descriptions: Mapping[str, str],
     ) -> tuple[Raw, str | UnsetType]:
-        items = list(self._items(kind).values())
+        items = list(shown.values())
         end = start + bounds.PAGE_ITEMS
         healths: dict[str, Health] = {}
-        entries = []
+        written: list[bytes] = []
         for item in items[start:end]:
             health = healths.get(item.server)
             if health is None:
                 health = healths[item.server] = self._health(item.server)
             description = descriptions.get(item.name, item.description) if kind == "tools" else item.description
-            entries.append(encoded(item, kind, revision, health, description))
+            written += (b"," if written else b"[", encoded(item, kind, revision, health, description))
         cursor: str | UnsetType = UNSET
         if end < len(items):
             cursor = sealer.seal(f"cursor hub {kind}", [end, items[end - 1].name])
-        return Raw(b"[%b]" % b",".join(entries)), cursor
+        written.append(b"]" if written else b"[]")
+        return Raw(b"".join(written)), cursor
 
 
 def _open(text: str, kind: Kind, sealer: Sealer) -> _Cursor:

@@ -34,7 +34,7 @@ from hubbub.hub.breaker import Breaker
 from hubbub.hub.lists import Lists
 from hubbub.hub.passage import Passage, scope_of
 from hubbub.hub.questions import Questions, askable
-from hubbub.hub.sessions import Kind, Pool, UpstreamSession
+from hubbub.hub.sessions import Pool, UpstreamSession, kind_for
 from hubbub.hub.slots import Slots
 from hubbub.hub.snapshot import Snapshot
 from hubbub.hub.upstream import Phase, Upstream, UpstreamOptions, UpstreamState
@@ -323,7 +323,7 @@ class RemoteUpstream:
         home = self._home
         if home is None or home.owner is not None or self._keeper.open_client is not home.client:
             return None
-        if self._kind(home, passage) is not None:
+        if kind_for(passage, home, self._questions, keeps_own=self._keeps_own) is not None:
             return None
         home.passages[passage] = None
         return home
@@ -336,26 +336,11 @@ class RemoteUpstream:
             await home.set_level(passage.call.caller.log_level)
             kind = None
         else:
-            kind = self._kind(home, passage)
+            kind = kind_for(passage, home, self._questions, keeps_own=self._keeps_own)
         if kind is None:
             home.passages[passage] = None
             return home
         return await self._pool.join(passage, kind, deadline)
-
-    def _kind(self, home: UpstreamSession, passage: Passage) -> Kind | None:
-        """Which session a call needs; None: the first."""
-        caller, first = passage.call.caller, home.client
-        if not caller.capabilities and caller.log_level is None and home.owner is None and not self._keeps_own:
-            return None
-        is_own = self._keeps_own and caller.scope is not None and not first.sends_tool_headers
-        if first.revision.stateless:
-            return Kind(is_alone=True) if is_own else None
-        capabilities = self._questions.capabilities(caller)
-        level = caller.log_level if "logging" in first.server_capabilities else None
-        if not capabilities and level is None and not is_own and home.owner is None:
-            return None
-        written = msgspec.json.encode(capabilities, order="sorted")
-        return Kind(written, level, is_own or "roots" in capabilities)
 
     def _part(self, session: UpstreamSession, passage: Passage, *, is_answered: bool) -> None:
         if session.kind is None:

@@ -20,6 +20,7 @@ from hubbub import bounds
 from hubbub.client.client import Client
 from hubbub.errors import HubbubError, MethodNotFound, Overloaded, RemoteError
 from hubbub.hub.passage import LOG, Passage
+from hubbub.hub.questions import Questions
 from hubbub.hub.upstream import UpstreamOptions
 from hubbub.protocol.model import Call, Note, Reply
 
@@ -333,3 +334,19 @@ class Pool:
             if not session.passages and now - session.idle_since >= self._options.idle_s:
                 self._drop(session)
         self._sweep_later()
+
+
+def kind_for(passage: Passage, home: UpstreamSession, questions: Questions, *, keeps_own: bool) -> Kind | None:
+    """Which session a call needs; None: the first."""
+    caller, first = passage.call.caller, home.client
+    if not caller.capabilities and caller.log_level is None and home.owner is None and not keeps_own:
+        return None
+    is_own = keeps_own and caller.scope is not None and not first.sends_tool_headers
+    if first.revision.stateless:
+        return Kind(is_alone=True) if is_own else None
+    capabilities = questions.capabilities(caller)
+    level = caller.log_level if "logging" in first.server_capabilities else None
+    if not capabilities and level is None and not is_own and home.owner is None:
+        return None
+    written = msgspec.json.encode(capabilities, order="sorted")
+    return Kind(written, level, is_own or "roots" in capabilities)

@@ -107,12 +107,18 @@ def error_object(error: errors.HubbubError, revision: Revision) -> ErrorObject:
     """The error as a caller of this revision expects it."""
     if isinstance(error, errors.RemoteError):
         return ErrorObject(error.code, error.message, UNSET if error.data is None else error.data)
+    if isinstance(error, errors.ToolFailure) and error.plain_code is not None:
+        return _with_fixed_code(error, error.plain_code)
     form = form_of(error)
     code = int(getattr(form, revision.era))
-    if isinstance(error, errors.ToolFailure) and error.plain_code is not None:
-        code = error.plain_code
     data = form.data(error) if form.data else None
     return ErrorObject(code, error.message, UNSET if data is None else data)
+
+
+def _with_fixed_code(error: errors.ToolFailure, plain_code: int) -> ErrorObject:
+    """A tool with a code of its own is a method of its own: its data are as given, wrong params are wrong params."""
+    code = INVALID_PARAMS if isinstance(error, errors.ArgumentsInvalid) else plain_code
+    return ErrorObject(code, error.message, UNSET if error.data is None else error.data)
 
 
 def in_dialect(error: errors.RemoteError, call: Call, source: Revision) -> errors.HubbubError:

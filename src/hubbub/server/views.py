@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -16,8 +16,8 @@ import msgspec
 from hubbub.protocol.wire import ToolAnnotations
 
 T = TypeVar("T")
-_Match: TypeAlias = Callable[[str], re.Match[str] | None]
-_NOTHING: Final = r"(?!)"
+_Match: TypeAlias = Callable[[str], bool]
+_IS_START: Final = re.compile(r"[^*?\[]*\*").fullmatch
 
 
 class Visible(Protocol):
@@ -68,15 +68,21 @@ EVERYTHING = View()
 
 def _matches(name: str, qualified: str, patterns: tuple[str, ...]) -> bool:
     of_names, of_qualified = _compiled(patterns)
-    return of_names(name) is not None or (of_qualified is not None and of_qualified(qualified) is not None)
+    return of_names(name) or (of_qualified is not None and of_qualified(qualified))
 
 
 @functools.lru_cache(maxsize=256)
 def _compiled(patterns: tuple[str, ...]) -> tuple[_Match, _Match | None]:
-    """What matches any of them: one expression, because a hub compares a thousand names with each view."""
-    slashed = [pattern for pattern in patterns if "/" in pattern]
-    return _expression(patterns), _expression(slashed) if slashed else None
+    """What matches any of them, names and qualified names: a hub compares a thousand with each view."""
+    slashed = tuple(pattern for pattern in patterns if "/" in pattern)
+    return _any_of(patterns), _any_of(slashed) if slashed else None
 
 
-def _expression(patterns: Iterable[str]) -> _Match:
-    return re.compile("|".join(map(fnmatch.translate, patterns)) or _NOTHING).match
+def _any_of(patterns: tuple[str, ...]) -> _Match:
+    """Most patterns are how a name starts, which needs no expression."""
+    starts = tuple(pattern[:-1] for pattern in patterns if _IS_START(pattern))
+    others = [fnmatch.translate(pattern) for pattern in patterns if not _IS_START(pattern)]
+    if not others:
+        return lambda name: name.startswith(starts)
+    match = re.compile("|".join(others)).match
+    return lambda name: name.startswith(starts) or match(name) is not None

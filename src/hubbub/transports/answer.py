@@ -21,6 +21,8 @@ _LENGTH: Final = b"content-length"
 _STATUS_LINES: Final = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus if status >= 200
 }
+_LARGE_BYTES: Final = 64 * 1024
+"""A body that is not worth copying once more."""
 _LINE_END: Final = b"\r\n"
 _TEXT: Final = bytes(byte for byte in range(256) if byte == 9 or (byte >= 32 and byte != 127))
 """What a header may hold."""
@@ -90,6 +92,9 @@ class Answer(msgspec.Struct, eq=False):
             raise ValueError("a header of an answer holds what no header may")
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
-        cycle.transport.write(b"%b%b\r\n%b" % (_STATUS_LINES[status], head, body))
+        if len(body) < _LARGE_BYTES:
+            cycle.transport.write(b"%b%b\r\n%b" % (_STATUS_LINES[status], head, body))
+        else:
+            cycle.transport.writelines((b"%b%b\r\n" % (_STATUS_LINES[status], head), body))
         cycle.message_event.set()
         cycle.on_response()

@@ -1,0 +1,198 @@
+"""The activity suite: each call beside what it asks of ActivityWatch and the sidecar, asked without us.
+
+A real ActivityWatch (from `scripts/setup test`) with 10,000 events of one day, and our sidecar with its mock engine.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from bench.figures import Bound, Goal, Measure, Pace, Round, Suite, Values
+from bench.lines import Lines
+from bench.process import ROOT, BenchError, ServerProcess
+
+_FOLDER = ROOT / ".cache" / "bench" / "activity"
+_WATCH = ROOT / ".judges" / "activitywatch" / "bin" / "aw-server"
+_EVENTS = 10_000
+_START_S = 30.0
+_APPS = ("Code", "Firefox", "Terminal", "Thunderbird", "Slack", "Files")
+_QUERY = [
+    'events = flood(query_bucket("aw-watcher-window_bench"));',
+    'afk = flood(query_bucket("aw-watcher-afk_bench"));',
+    'present = filter_keyvals(afk, "status", ["not-afk"]);',
+    "events = filter_period_intersect(events, present);",
+    'RETURN = sort_by_duration(merge_events_by_keys(events, ["app"]));',
+]
+_REST_S = 0.02
+
+
+def _measure(pace: Pace) -> list[Round]:
+    if not _WATCH.exists():
+        raise BenchError("there is no ActivityWatch here: run scripts/setup test")
+    shutil.rmtree(_FOLDER, ignore_errors=True)
+    _FOLDER.mkdir(parents=True)
+    start = (datetime.now(UTC) - timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    rounds = []
+    with _activitywatch() as watch, _sidecar() as sidecar:
+        _fill(watch, start)
+        for number in range(pace.rounds):
+            print(f"activity: round {number + 1} of {pace.rounds}", file=sys.stderr)
+            rounds.append({"activity": _ours(watch, sidecar, start, pace), "raw": _raw(watch, sidecar, start, pace)})
+    return rounds
+
+
+def _ours(watch: int, sidecar: int, start: datetime, pace: Pace) -> Values:
+    config = _FOLDER / "hubbub.toml"
+    config.write_text(
+        f'[packs.activity]\naw_url = "http://127.0.0.1:{watch}"\nsidecar_url = "http://127.0.0.1:{sidecar}"\n'
+        f'time_zone = "UTC"\nprotected_folder = "{_FOLDER}"\n'
+    )
+    command = [".venv/bin/hubbub", "serve", "--pack", "activity", "--transport", "stdio", "--config", str(config)]
+    period = f"{start.isoformat()}/{(start + timedelta(days=1)).isoformat()}"
+    with ServerProcess(command) as server:
+        client = Lines(server)
+        client.initialize()
+        client.confirm()
+
+        def call(tool: str, **arguments: object) -> Callable[[], object]:
+            return lambda: client.call(tool, arguments)
+
+        return {
+            "health_ms": _p50_ms(call("system.health"), pace.phase_s),
+            "frame_ms": _p50_ms(call("nowframe.build"), pace.phase_s),
+            "summary_ms": _p50_ms(call("aw.summary", period=period), pace.phase_s),
+        }
+
+
+def _raw(watch: int, sidecar: int, start: datetime, pace: Pace) -> Values:
+    phase_s = pace.phase_s
+    info = _p50_ms(lambda: _ask(watch, "GET", "/api/0/info"), phase_s)
+    buckets = _p50_ms(lambda: _ask(watch, "GET", "/api/0/buckets/"), phase_s)
+    probe = _p50_ms(lambda: _ask(sidecar, "GET", "/probe"), phase_s)
+    period = f"{start.isoformat()}/{(start + timedelta(days=1)).isoformat()}"
+    query = {"timeperiods": [period], "query": _QUERY}
+    return {
+        "health_ms": max(info, probe),
+        "frame_ms": max(info, buckets, probe),
+        "summary_ms": _p50_ms(lambda: _ask(watch, "POST", "/api/0/query/", query), phase_s),
+    }
+
+
+def _p50_ms(call: Callable[[], object], phase_s: float) -> float:
+    """The middle of what calls took, of three at least; a rest between them lets the servers finish with the last."""
+    call()
+    times: list[float] = []
+    end = time.perf_counter() + phase_s
+    while len(times) < 3 or time.perf_counter() < end:
+        time.sleep(_REST_S)
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times) * 1000
+
+
+def _ask(port: int, method: str, path: str, body: Any = None) -> Any:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_START_S)
+    try:
+        data = None if body is None else json.dumps(body).encode()
+        connection.request(method, path, data, {"Content-Type": "application/json"} if data else {})
+        answer = connection.getresponse()
+        text = answer.read()
+        if answer.status >= 300 and answer.status != 304:
+            raise BenchError(f"{path} answered with {answer.status}: {text[:200]!r}")
+        return json.loads(text) if text else None
+    finally:
+        connection.close()
+
+
+def _fill(watch: int, start: datetime) -> None:
+    for name, kind in (("aw-watcher-window_bench", "currentwindow"), ("aw-watcher-afk_bench", "afkstatus")):
+        _ask(watch, "POST", f"/api/0/buckets/{name}", {"client": "bench", "type": kind, "hostname": "bench"})
+    step_s = 86_000 / _EVENTS
+    windows = [
+        _event(start, number * step_s, step_s - 1, app=_APPS[number % 6], title=f"window {number % 400}")
+        for number in range(_EVENTS)
+    ]
+    presence = [
+        _event(start, number * 600.0, 590, status="afk" if number % 4 == 3 else "not-afk") for number in range(143)
+    ]
+    for name, events in (("aw-watcher-window_bench", windows), ("aw-watcher-afk_bench", presence)):
+        for first in range(0, len(events), 1000):
+            _ask(watch, "POST", f"/api/0/buckets/{name}/events", events[first : first + 1000])
+
+
+def _event(start: datetime, after_s: float, seconds: float, **data: str) -> dict[str, Any]:
+    return {"timestamp": (start + timedelta(seconds=after_s)).isoformat(), "duration": seconds, "data": data}
+
+
+@contextmanager
+def _activitywatch() -> Iterator[int]:
+    folders = {f"XDG_{name}_HOME": str(_FOLDER / name.lower()) for name in ("DATA", "CONFIG", "CACHE")}
+    environment = {"PATH": os.environ["PATH"], "HOME": str(_FOLDER), **folders}
+    with _listening([str(_WATCH), "--host", "127.0.0.1"], "/api/0/info", environment) as port:
+        yield port
+
+
+@contextmanager
+def _sidecar() -> Iterator[int]:
+    with _listening([".venv/bin/hubbub", "sidecar", "--engine", "mock"], "/probe", dict(os.environ)) as port:
+        yield port
+
+
+@contextmanager
+def _listening(command: Sequence[str], path: str, environment: dict[str, str]) -> Iterator[int]:
+    """A server on a port of its own, once it answers."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    process = subprocess.Popen(
+        [*command, "--port", str(port)],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + _START_S
+        while True:
+            try:
+                _ask(port, "GET", path)
+                break
+            except OSError as error:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise BenchError(f"{command[0]} did not start") from error
+                time.sleep(0.05)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(_START_S)
+
+
+SUITE = Suite(
+    name="activity",
+    ours="activity",
+    peer="raw",
+    targets={
+        "activity": "the activity pack, started with `hubbub serve`",
+        "raw": "the slowest question that it asks, and ActivityWatch's own query, without us",
+    },
+    measures=[
+        Measure("health_ms", "system.health beside the slowest of its questions, p50", "ms", Goal(Bound.SHARE, 1.5)),
+        Measure("frame_ms", "nowframe.build beside the slowest of its questions, p50", "ms", Goal(Bound.SHARE, 1.5)),
+        Measure("summary_ms", "aw.summary of 10,000 events beside the query, p50", "ms", Goal(Bound.SHARE, 1.5)),
+    ],
+    measure=_measure,
+)

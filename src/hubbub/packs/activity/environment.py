@@ -1,0 +1,86 @@
+"""Looks at a Python environment without importing what is in it, and prints what it found as JSON.
+
+Imports nothing of Hubbub and nothing newer than Python 3.8, because it is also run as a script by
+other interpreters: the environment that is to stay as it is need not be ours.
+`hubbub sidecar snapshot` runs it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from datetime import datetime, timezone
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Sequence  # noqa: UP035
+
+PROTECTED = ("torch", "torchvision", "torchaudio", "opencv-python", "opencv-python-headless")
+PROTECTED_PARTS = ("nvidia", "cuda", "cudnn", "tensorrt")
+_CUDA = re.compile(r"^cuda\b[^=]*=\s*['\"]([^'\"]+)['\"]", re.MULTILINE)
+
+
+def look(names: Sequence[str] = PROTECTED, parts: Sequence[str] = PROTECTED_PARTS) -> dict[str, Any]:
+    """Everything that a snapshot holds."""
+    errors: dict[str, str] = {}
+    files = {name: _file_of(name, errors) for name in ("torch", "numpy", "cv2")}
+    return {
+        "timestamp": datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z"),  # noqa: UP017
+        "python_executable": sys.executable,
+        "torch_version": _version("torch"),
+        "torch_version_cuda": _cuda_of(files["torch"]),
+        "torch_cuda_available": None,  # only an import could tell
+        "torch_file": files["torch"],
+        "torchvision_version": _version("torchvision"),
+        "torchaudio_version": _version("torchaudio"),
+        "numpy_version": _version("numpy"),
+        "numpy_file": files["numpy"],
+        "cv2_file": files["cv2"],
+        "protected_freeze": _protected(names, parts),
+        "import_errors": errors,
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _file_of(name: str, errors: dict[str, str]) -> str | None:
+    try:
+        found = importlib.util.find_spec(name)
+    except (ImportError, ValueError) as error:
+        errors[name] = type(error).__name__
+        return None
+    if found is None:
+        errors[name] = "ModuleNotFoundError"
+        return None
+    return found.origin
+
+
+def _cuda_of(torch_file: str | None) -> str | None:
+    """The release of CUDA that torch was made for, as its own file of versions says."""
+    if torch_file is None:
+        return None
+    try:
+        found = _CUDA.search(Path(torch_file).with_name("version.py").read_text(encoding="utf-8"))
+    except OSError:
+        return None
+    return found.group(1) if found else None
+
+
+def _protected(names: Sequence[str], parts: Sequence[str]) -> list[str]:
+    lines = set()
+    for found in metadata.distributions():
+        name = (found.metadata["Name"] or "").lower().replace("_", "-")
+        if name in names or any(part in name for part in parts):
+            lines.add(f"{name}=={found.version}")
+    return sorted(lines)
+
+
+if __name__ == "__main__":
+    given = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+    sys.stdout.write(json.dumps(look(**given)))

@@ -1,0 +1,56 @@
+"""Takes the screenshot. The only importer of mss."""
+
+from __future__ import annotations
+
+from hubbub.packs.activity.privacy import Box, Privacy
+from hubbub.packs.activity.sidecar import windows
+from hubbub.packs.activity.sidecar.engine import Refusal
+from hubbub.packs.activity.sidecar.picture import Picture
+
+
+def take_allowed(privacy: Privacy) -> tuple[Picture, list[windows.Window], list[Box]]:
+    """All screens as they may be seen, the windows on them, and what was blackened.
+
+    Raises: Refusal, also where it is not known which window is where and there are rules about windows.
+    """
+    listed = windows.all_windows()
+    if listed is None and privacy.minds_windows:
+        told = "there are rules about windows, and here it cannot be known where they are; that needs X11"
+        raise Refusal(503, "windows_unknown", told)
+    shown = take()
+    # Asked again: a private window may have come meanwhile, and one that went is better black than seen.
+    known = [*(listed or []), *(windows.all_windows() or [])]
+    hidden = [*privacy.regions(), *(each.box for each in known if privacy.hides_window(each.app, each.title))]
+    shown.blacken(hidden)
+    return shown, listed or [], hidden
+
+
+def take() -> Picture:
+    """All screens as they are now.
+
+    Raises: Refusal, where there is no screen that can be seen.
+    """
+    try:
+        import mss
+
+        with mss.MSS() as screen:
+            shot = screen.grab(screen.monitors[0])
+            return Picture.from_screen((shot.width, shot.height), bytes(shot.bgra))
+    except ImportError as error:
+        raise Refusal(503, "capture_unavailable", "mss is not installed: pip install 'hubbub[activity]'") from error
+    except Exception as error:  # Each system has errors of its own for a screen that is not there.
+        told = f"the screen cannot be seen: {type(error).__name__}; Wayland lets nobody take pictures of it like this"
+        raise Refusal(503, "capture_unavailable", told) from error
+
+
+def state() -> str:
+    """Whether there is a screen to be seen, without looking at it."""
+    try:
+        import mss
+
+        with mss.MSS() as screen:
+            return "ok" if screen.monitors else "no screen"
+    except ImportError:
+        return "mss is not installed"
+    except Exception as error:  # as above
+        return f"no screen: {type(error).__name__}"

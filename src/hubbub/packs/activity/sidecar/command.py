@@ -1,0 +1,151 @@
+"""`hubbub sidecar`: looks at the screen for servers in other processes; and `hubbub sidecar snapshot`."""
+
+from __future__ import annotations
+
+import ipaddress
+import signal
+import sys
+import threading
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any, Final
+
+from hubbub.errors import SettingsError
+from hubbub.packs.activity.settings import ActivitySettings
+from hubbub.settings import gather, read_settings
+
+if TYPE_CHECKING:
+    from hubbub.packs.activity.sidecar.engine import Engine
+
+ENGINES: Final = ("local", "omniparser", "mock")
+_OMNIPARSER: Final = "http://127.0.0.1:8001"
+_SNAPSHOT: Final = "snapshot"
+
+
+def main(arguments: list[str]) -> int:
+    """Serve until a signal comes, or take a snapshot; the exit code.
+
+    Raises: HubbubError.
+    """
+    settings = read_settings(ActivitySettings, gather({}), ("packs", "activity"))
+    if arguments[:1] == [_SNAPSHOT]:
+        return _take_snapshot(_snapshot_parser().parse_args(arguments[1:]), settings)
+    given = _parser().parse_args(arguments)
+    check_host(given.host, insecure=given.insecure)
+    return _serve(given, make_engine(given.engine, given.omniparser_url, settings))
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="hubbub sidecar",
+        description="Look at the screen for `hubbub serve --pack activity`.",
+        epilog="`hubbub sidecar snapshot --help`: see whether an installation left an environment as it was.",
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on  [default: %(default)s]")
+    parser.add_argument("--port", type=int, default=8000, help="port; 0 takes a free one  [default: %(default)s]")
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default="local",
+        help="local reads the screen with tesseract; omniparser hands it on; mock is for tests and makes things up  "
+        "[default: %(default)s]",
+    )
+    parser.add_argument(
+        "--omniparser-url", default=_OMNIPARSER, metavar="URL", help="where OmniParser runs  [default: %(default)s]"
+    )
+    parser.add_argument(
+        "--insecure", action="store_true", help="allow an address that others can reach; they may see the screen"
+    )
+    return parser
+
+
+def _snapshot_parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="hubbub sidecar snapshot",
+        description="Keep what is installed before (pre) and after (post) something else is; system.health compares.",
+    )
+    parser.add_argument("--stage", choices=("pre", "post"), required=True)
+    parser.add_argument("--python", metavar="PATH", help="the interpreter to look at  [default: this one]")
+    parser.add_argument(
+        "--package",
+        action="append",
+        metavar="NAME",
+        help="a package that must stay as it is; may be repeated  [default: torch, opencv and what belongs to CUDA]",
+    )
+    parser.add_argument(
+        "--folder", metavar="FOLDER", help="where to keep it  [default: HUBBUB_ACTIVITY_PROTECTED_FOLDER]"
+    )
+    return parser
+
+
+def _take_snapshot(given: Namespace, settings: ActivitySettings) -> int:
+    from pathlib import Path
+
+    from hubbub.packs.activity import protection
+
+    folder = Path(given.folder) if given.folder else protection.folder_of(settings)
+    path = protection.take(folder, given.stage, python=given.python, packages=given.package)
+    sys.stdout.write(f"{path}\n")
+    return 0
+
+
+def check_host(host: str, *, insecure: bool) -> None:
+    """Refuse an address that strangers reach, unless that is meant.
+
+    Raises: SettingsError.
+    """
+    try:
+        is_own = host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        is_own = False
+    if not (is_own or insecure):
+        raise SettingsError(
+            f"--host {host} may be reached by others, and whoever reaches it may see the screen; "
+            "listen on 127.0.0.1, or add --insecure if only friends are there"
+        )
+
+
+def make_engine(name: str, omniparser_url: str, settings: ActivitySettings) -> Engine:
+    """The engine of this name."""
+    from hubbub.packs.activity.privacy import Privacy
+
+    privacy = Privacy(settings.privacy)
+    if name == "omniparser":
+        from hubbub.packs.activity.sidecar.omniparser import OmniParserEngine
+
+        return OmniParserEngine(omniparser_url, privacy)
+    if name == "mock":
+        from hubbub.packs.activity.sidecar.mock import MockEngine
+
+        return MockEngine()
+    from hubbub.packs.activity.sidecar.local import LocalEngine
+
+    return LocalEngine(privacy)
+
+
+def _serve(given: Namespace, engine: Engine) -> int:
+    from hubbub.packs.activity.sidecar.server import SidecarServer
+
+    host = given.host.strip("[]")
+    try:
+        server = SidecarServer((host, given.port), engine, takes_anything=given.engine == "mock")
+    except (OSError, OverflowError) as error:
+        told = getattr(error, "strerror", None) or error
+        raise SettingsError(f"the sidecar cannot listen on {host}:{given.port}: {told}") from error
+    label = " (mock: what it finds is made up)" if given.engine == "mock" else ""
+    sys.stderr.write(
+        f"hubbub: sidecar with the engine {given.engine}{label} listens on http://{host}:{server.server_port} "
+        "· Ctrl+C stops it\n"
+    )
+    sys.stderr.flush()
+    _stop_on_signals(server)
+    with server:
+        server.serve_forever(poll_interval=0.2)
+    return 0
+
+
+def _stop_on_signals(server: Any) -> None:
+    def stop(*_: Any) -> None:
+        threading.Thread(target=server.shutdown, daemon=True).start()  # it waits for the loop that we are in
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)

@@ -1,0 +1,123 @@
+"""Pictures: opened with care, blackened, enlarged for reading, marked. The only importer of Pillow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Final
+
+from hubbub import bounds
+from hubbub.packs.activity.privacy import Box
+from hubbub.packs.activity.sidecar.engine import Refusal
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_TEXT_COLOUR: Final = "#2e7d32"
+_OTHER_COLOUR: Final = "#a93226"
+_ENLARGED: Final = 2
+_LARGE_SIDE: Final = 4000
+_FORMATS: Final = ("PNG", "JPEG", "WEBP", "BMP")
+
+
+class Picture:
+    """A picture in memory; never on disk."""
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+        self.width, self.height = image.size
+
+    @classmethod
+    def read(cls, data: bytes) -> Picture:
+        """Raises: Refusal, if it is none, or one that would fill the memory."""
+        from PIL import Image, UnidentifiedImageError
+
+        try:
+            with Image.open(BytesIO(data), formats=_FORMATS) as opened:
+                if opened.width * opened.height > bounds.SIDECAR_PIXELS:
+                    raise Refusal(413, "image_too_large", f"at most {bounds.SIDECAR_PIXELS} pixels can be read")
+                return cls(opened.convert("RGB"))
+        except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            raise Refusal(400, "invalid_image", f"the picture cannot be opened: {type(error).__name__}") from error
+
+    @classmethod
+    def from_screen(cls, size: tuple[int, int], pixels: bytes) -> Picture:
+        """What a screenshot gives: blue, green, red and a byte that means nothing, for each point."""
+        from PIL import Image
+
+        return cls(Image.frombytes("RGB", size, pixels, "raw", "BGRX"))
+
+    @classmethod
+    def with_text(cls, text: str) -> Picture:
+        """A picture on which something is written, to see whether it can be read."""
+        from PIL import Image, ImageDraw
+
+        image = Image.new("RGB", (260, 60), "white")
+        ImageDraw.Draw(image).text((20, 12), text, fill="black", font_size=28)
+        return cls(image)
+
+    def cut(self, box: Box) -> Picture:
+        """A part of it."""
+        left, top, right, bottom = (round(value) for value in box)
+        area = (max(left, 0), max(top, 0), min(right, self.width), min(bottom, self.height))
+        if area[0] >= area[2] or area[1] >= area[3]:
+            raise Refusal(400, "invalid_region", "the region lies outside of the picture")
+        return Picture(self._image.crop(area))
+
+    def blacken(self, boxes: Iterable[Box]) -> None:
+        """Leave nothing to be seen there."""
+        from PIL import ImageDraw
+
+        draw = ImageDraw.Draw(self._image)
+        for box in boxes:
+            draw.rectangle(box, fill="black")
+
+    def for_reading(self) -> tuple[bytes, int]:
+        """Grey and enlarged, as a PNG, and by how much: small letters are not recognised as they are."""
+        scale = _ENLARGED if max(self.width, self.height) <= _LARGE_SIDE else 1
+        grey = self._image.convert("L").resize((self.width * scale, self.height * scale))
+        return _png(grey, compress_level=1), scale
+
+    def marked(self, elements: Iterable[dict[str, Any]]) -> bytes:
+        """A PNG with a numbered box around each element."""
+        from PIL import ImageDraw
+
+        image = self._image.copy()
+        draw = ImageDraw.Draw(image)
+        for number, element in enumerate(elements):
+            left, top, right, bottom = self.in_pixels(element["bbox"])
+            colour = _TEXT_COLOUR if element["type"] == "text" else _OTHER_COLOUR
+            draw.rectangle((left, top, max(right, left), max(bottom, top)), outline=colour, width=2)
+            draw.text((left + 2, max(top - 11, 0)), str(number), fill=colour)
+        return _png(image, compress_level=3)
+
+    def in_pixels(self, box: Iterable[float]) -> Box:
+        """A box of ratios in points of this picture; one that already is stays so."""
+        left, top, right, bottom = (float(value) for value in box)
+        if max(left, top, right, bottom) > 1.5:
+            return left, top, right, bottom
+        return left * self.width, top * self.height, right * self.width, bottom * self.height
+
+    def in_ratios(self, box: Box) -> list[float]:
+        """A box of points as shares of this picture."""
+        left, top, right, bottom = box
+        return [
+            round(min(max(value, 0.0), 1.0), 5)
+            for value in (left / self.width, top / self.height, right / self.width, bottom / self.height)
+        ]
+
+
+def version() -> str:
+    """Of Pillow.
+
+    Raises: ImportError.
+    """
+    import PIL
+
+    return PIL.__version__
+
+
+def _png(image: Image, compress_level: int) -> bytes:
+    out = BytesIO()
+    image.save(out, "PNG", compress_level=compress_level)
+    return out.getvalue()

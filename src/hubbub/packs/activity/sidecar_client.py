@@ -1,0 +1,68 @@
+"""The sidecar, asked over HTTP: ours, the original's, or OmniParser itself.
+
+Some know their paths with a slash at the end and some without, so the other form is tried
+where the first is not known, and nowhere else: a picture is not sent twice to a server that
+was unable to read it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hubbub import bounds
+from hubbub.packs.activity.failures import SourceFailure
+from hubbub.packs.activity.http import JsonServer
+
+_ADVICE = "start one with `hubbub sidecar`, or do without: everything but the screen works"
+_UNKNOWN_PATH = (404, 405)
+
+
+class SidecarClient:
+    """One sidecar."""
+
+    def __init__(self, url: str, *, timeout_s: float = bounds.ACTIVITY_CALL_S) -> None:
+        """Raises: SettingsError."""
+        self._server = JsonServer("The sidecar", url, _ADVICE)
+        self._timeout_s = timeout_s
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return self._server.url
+
+    async def probe(self) -> dict[str, Any]:
+        """What it says of itself.
+
+        Raises: SourceFailure.
+        """
+        try:
+            body = await self._server.get("/probe", timeout_s=self._timeout_s)
+        except SourceFailure as failure:
+            if failure.status not in _UNKNOWN_PATH:
+                raise
+            body = await self._server.get("/probe/", timeout_s=self._timeout_s)
+        found: dict[str, Any] = self._server.decode(body, dict[str, Any])
+        return found
+
+    async def parse(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What is on a picture, or on the screen.
+
+        Raises: SourceFailure.
+        """
+        try:
+            body = await self._parse("/parse", request)
+        except SourceFailure as failure:
+            if failure.status not in _UNKNOWN_PATH:
+                raise
+            body = await self._parse("/parse/", request)
+        found: dict[str, Any] = self._server.decode(body, dict[str, Any])
+        return found
+
+    async def _parse(self, path: str, request: dict[str, Any]) -> bytes:
+        return await self._server.post(
+            path, request, timeout_s=bounds.ACTIVITY_PARSE_S, limit=bounds.SIDECAR_BODY_BYTES
+        )
+
+    async def close(self) -> None:
+        """Drop every connection."""
+        await self._server.close()

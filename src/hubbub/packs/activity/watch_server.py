@@ -1,0 +1,106 @@
+"""ActivityWatch, asked over its REST interface. Reads only.
+
+What comes from here is as it was recorded; only `sources` may use it, which leaves out what
+nobody is to be told.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from hubbub import Secret, bounds
+from hubbub.packs.activity.events import Event, in_utc, with_zone
+from hubbub.packs.activity.failures import SourceFailure
+from hubbub.packs.activity.http import JsonServer
+
+_ADVICE = "start ActivityWatch (https://activitywatch.net), or set HUBBUB_ACTIVITY_AW_URL to where it runs"
+_NOT_FOUND = 404
+
+
+class Category(msgspec.Struct):
+    """One of the person's categories, as the settings of ActivityWatch hold it."""
+
+    name: list[str]
+    rule: dict[str, Any]
+
+
+class WatchServer:
+    """One ActivityWatch."""
+
+    def __init__(self, url: str, *, api_key: Secret | None = None, timeout_s: float = bounds.ACTIVITY_CALL_S) -> None:
+        """Raises: SettingsError."""
+        self._server = JsonServer("ActivityWatch", url, _ADVICE, api_key=api_key)
+        self._timeout_s = timeout_s
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return self._server.url
+
+    async def info(self) -> dict[str, Any]:
+        """What it says of itself; it tells this even those who have no key.
+
+        Raises: SourceFailure.
+        """
+        found: dict[str, Any] = await self._get("info", dict[str, Any])
+        return found
+
+    async def buckets(self) -> dict[str, Any]:
+        """Every bucket by its id.
+
+        Raises: SourceFailure.
+        """
+        found: dict[str, Any] = await self._get("buckets/", dict[str, Any])
+        return found
+
+    async def newest(self, bucket: str, count: int = 1) -> list[Event]:
+        """The last events of a bucket, the newest first.
+
+        Raises: SourceFailure.
+        """
+        return _sound(await self._get(f"buckets/{quote(bucket, safe='')}/events?limit={count}", list[Event]))
+
+    async def events(self, bucket: str, start: datetime, end: datetime) -> list[Event]:
+        """The events of a period, cut to it, the newest first.
+
+        Raises: SourceFailure.
+        """
+        asked = urlencode({"start": in_utc(start), "end": in_utc(end), "limit": bounds.ACTIVITY_EVENTS})
+        body = await self._server.get(
+            f"/api/0/buckets/{quote(bucket, safe='')}/events?{asked}",
+            timeout_s=bounds.ACTIVITY_EVENTS_S,
+            limit=bounds.ACTIVITY_EVENTS_BYTES,
+        )
+        return _sound(self._server.decode(body, list[Event]))
+
+    async def categories(self) -> list[Category]:
+        """The person's categories; none where the server is too old to keep them.
+
+        Raises: SourceFailure.
+        """
+        try:
+            found: list[Category] | None = await self._get("settings/classes", list[Category] | None)
+        except SourceFailure as failure:
+            if failure.status == _NOT_FOUND or failure.word == "unexpected":
+                return []
+            raise
+        return found or []
+
+    async def close(self) -> None:
+        """Drop every connection."""
+        await self._server.close()
+
+    async def _get(self, path: str, kind: Any) -> Any:
+        return self._server.decode(await self._server.get(f"/api/0/{path}", timeout_s=self._timeout_s), kind)
+
+
+def _sound(events: list[Event]) -> list[Event]:
+    """Times with a zone, and no events that end before they begin."""
+    for event in events:
+        event.timestamp = with_zone(event.timestamp)
+        event.duration = max(event.duration, 0.0)
+    return events

@@ -1,0 +1,154 @@
+"""A word that nobody may be told is put in every field of every event, and looked for in every output."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from tests.packs.activity.desks import Asker, at_a_desk
+from tests.packs.activity.odd_server import Odd, odd_server
+from tests.packs.activity.watching import HOST, Watch, event
+from tests.server.conversation import MODERN
+
+CANARY = "zyzzyva"
+OPEN = "harmless"
+RULES = {
+    "dropped apps": {"drop_apps": (CANARY,), "drop_titles": (CANARY,), "drop_urls": (CANARY,), "drop_text": (CANARY,)},
+    "masked apps": {"mask_apps": (CANARY,), "mask_titles": (CANARY,), "mask_urls": (CANARY,), "mask_text": (CANARY,)},
+    "masked text": {"mask_text": (CANARY,)},
+}
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("aw.get_state", {}),
+    ("nowframe.build", {}),
+    ("system.health", {}),
+    ("aw.now", {}),
+    ("aw.timeline", {"period": "last_3h", "min_seconds": 0}),
+    ("screen.read", {}),
+    *(("aw.summary", {"period": "last_3h", "by": by, "top": 500}) for by in ("app", "title", "domain")),
+    ("aw.summary", {"period": "last_3h", "by": "category", "categories": {"Known": OPEN}}),
+    ("aw.query", {"query": 'RETURN = query_bucket("window");', "period": "last_3h"}),
+    ("aw.query", {"query": 'RETURN = split_url_events(query_bucket("web"));', "period": "last_3h"}),
+    ("aw.query", {"query": 'RETURN = merge_events_by_keys(query_bucket("window"), ["title"]);', "period": "last_3h"}),
+    ("aw.query", {"query": 'RETURN = query_bucket("editor");', "period": "last_3h"}),
+    ("aw.query", {"query": 'RETURN = query_bucket("other");', "period": "last_3h"}),
+]  # fmt: skip
+
+
+def plant(watch: Watch, canary: str) -> None:
+    """Into every field that a watcher writes, one event for each; the newest ones too."""
+    now = datetime.now(UTC)
+    kinds: dict[str, tuple[str, tuple[str, ...]]] = {
+        "window": ("currentwindow", ("app", "title")),
+        "afk": ("afkstatus", ("status",)),
+        "web": ("web.tab.current", ("url", "title")),
+        "editor": ("app.editor.activity", ("file", "project", "language")),
+        "other": ("somebody.elses", ("anything", "nested")),
+    }
+    for name, (kind, fields) in kinds.items():
+        watch.bucket(name, kind, host=HOST)
+        events = []
+        for number, field in enumerate((*fields, None)):
+            data: dict[str, Any] = dict.fromkeys(fields, OPEN)
+            if field == "nested":
+                data[field] = {"deep": [{"deeper": canary}]}
+            elif field is not None:
+                data[field] = f"https://{canary}.example/{canary}" if field == "url" else f"my {canary} here"
+            events.append(event(now - timedelta(minutes=60 - 5 * number), 290, **data))
+        watch.insert(name, events)
+    watch.insert("window", [event(now - timedelta(seconds=20), 19, app=OPEN, title=f"my {canary} here")])
+    watch.insert("web", [event(now - timedelta(seconds=20), 19, url=f"https://{canary}.example", title=canary)])
+
+
+async def every_output(asker: Asker) -> str:
+    said = [json.dumps(await asker.client.call(tool, arguments)) for tool, arguments in CALLS]
+    said.append(json.dumps(await asker.client.result("resources/read", {"uri": "activity://now"})))
+    for prompt in (await asker.client.result("prompts/list"))["prompts"]:
+        asked = {"name": prompt["name"], "arguments": {}}
+        said.append(json.dumps(await asker.client.result("prompts/get", asked)))
+    return "\n".join(said)
+
+
+def screen(canary: str) -> Any:
+    def answer(method: str, path: str) -> Odd:
+        if method == "GET":
+            return Odd(body=json.dumps({"ok": True, "message": f"see {canary}", "window": {"title": canary}}).encode())
+        elements = [{"type": "text", "content": text, "bbox": [0, 0, 1, 1]} for text in (f"my {canary}", OPEN)]
+        body = {
+            "ok": True,
+            "parsed_content_list": elements,
+            "window": {"app": canary, "title": canary},
+            "latency_ms": 1,
+        }
+        return Odd(body=json.dumps(body).encode())
+
+    return odd_server(answer)
+
+
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES.keys())
+@pytest.mark.parametrize("dialect", ["2025-11-25", MODERN])
+async def test_what_the_rules_hide_is_in_no_output(rules: dict[str, Any], dialect: str, watch: Watch) -> None:
+    from hubbub.packs.activity.settings import PrivacySettings
+
+    plant(watch, CANARY)
+    with screen(CANARY) as sidecar:
+        async with at_a_desk(watch.url, sidecar.url, dialect=dialect, privacy=PrivacySettings(**rules)) as asker:
+            said = await every_output(asker)
+    assert OPEN in said
+    assert CANARY not in said.lower()
+
+
+async def test_without_rules_the_same_outputs_tell_it(watch: Watch) -> None:
+    """Or else the search above would find nothing whatever happened."""
+    plant(watch, CANARY)
+    with screen(CANARY) as sidecar:
+        async with at_a_desk(watch.url, sidecar.url) as asker:
+            said = await every_output(asker)
+    assert said.lower().count(CANARY) > 20
+
+
+async def test_what_looks_like_a_secret_is_in_no_output_by_itself(watch: Watch) -> None:
+    secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
+    plant(watch, secret)
+    with screen(secret) as sidecar:
+        async with at_a_desk(watch.url, sidecar.url) as asker:
+            said = await every_output(asker)
+    assert secret not in said
+    assert "[secret]" in said
+
+
+async def test_a_private_tab_is_in_no_output_by_itself(watch: Watch) -> None:
+    now = datetime.now(UTC)
+    watch.bucket("web", "web.tab.current", host="unknown")
+    watch.bucket("window", "currentwindow")
+    watch.bucket("editor", "app.editor.activity")
+    watch.bucket("other", "somebody.elses")
+    start = now - timedelta(minutes=5)
+    tab = event(start, 299, url=f"https://{CANARY}.example/", title=f"All about {CANARY}", incognito=True)
+    watch.insert("web", [tab, event(now - timedelta(minutes=9), 60, url="https://open.example/", title=OPEN)])
+    watch.insert("window", [event(start, 299, app="Firefox", title=f"All about {CANARY} — Mozilla Firefox")])
+    async with at_a_desk(watch.url) as asker:
+        said = await every_output(asker)
+        now_told = await asker.call("aw.now")
+    assert CANARY not in said
+    assert (now_told["window"], now_told["tab"], now_told["private"]) == (None, None, ["window", "tab"])
+
+
+async def test_errors_quote_nothing_that_the_rules_hide() -> None:
+    from hubbub.packs.activity.settings import PrivacySettings
+
+    with odd_server(Odd(400, json.dumps({"message": f"no bucket named {CANARY}"}).encode())) as watch:
+        async with at_a_desk(watch.url, privacy=PrivacySettings(mask_text=(CANARY,))) as asker:
+            for tool, arguments in CALLS:
+                assert CANARY not in json.dumps(await asker.client.call(tool, arguments))
+
+
+def test_only_the_sources_hold_the_two_servers() -> None:
+    """Everything else gets what has passed the rules."""
+    from tests.test_architecture import SOURCE, imports_of
+
+    allowed = {"sources.py", "watch_server.py", "sidecar_client.py", "omniparser.py"}
+    for path in (SOURCE / "hubbub/packs/activity").rglob("*.py"):
+        servers = {
+            name for name in imports_of(path) if name.endswith((".WatchServer", ".SidecarClient", ".JsonServer"))
+        }
+        assert not servers or path.name in allowed, f"{path.name} goes around the rules"

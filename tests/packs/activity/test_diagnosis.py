@@ -1,0 +1,125 @@
+"""What `hubbub doctor` says of the pack, and `hubbub sidecar` as a process."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import urllib.request
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.http.processes import HUBBUB
+from tests.packs.activity.desks import NOWHERE
+from tests.packs.activity.odd_server import Odd, odd_server
+from tests.packs.activity.watching import Watch, event
+
+from hubbub.packs.activity import diagnosis
+from hubbub.packs.activity.settings import ActivitySettings
+
+
+async def checked(check: Any, aw_url: str = NOWHERE, sidecar_url: str = NOWHERE) -> tuple[bool, str, str]:
+    found = await check(ActivitySettings(aw_url=aw_url, sidecar_url=sidecar_url))
+    return found.ok, found.detail, found.advice
+
+
+async def test_a_missing_activitywatch_is_told_with_what_to_install() -> None:
+    ok, detail, advice = await checked(diagnosis.activitywatch)
+    assert not ok
+    assert "cannot be reached" in detail
+    assert "activitywatch.net" in advice
+
+
+async def test_one_that_runs_is_told_with_its_version(either_watch: Watch) -> None:
+    ok, detail, _ = await checked(diagnosis.activitywatch, either_watch.url)
+    assert ok
+    assert detail.startswith("v0.12")
+
+
+async def test_one_that_lets_nobody_read_is_not_well() -> None:
+    with odd_server(lambda method, path: Odd() if path.endswith("info") else Odd(401)) as watch:
+        ok, detail, _ = await checked(diagnosis.activitywatch, watch.url)
+    assert not ok
+    assert "HUBBUB_ACTIVITY_API_KEY" in detail
+
+
+async def test_watchers_are_missing_silent_or_well(watch: Watch) -> None:
+    now = datetime.now(UTC)
+    ok, detail, advice = await checked(diagnosis.watchers, watch.url)
+    assert (ok, "aw-watcher-window" in detail, "tray" in advice) == (False, True, True)
+    watch.bucket("w", "currentwindow")
+    watch.bucket("a", "afkstatus")
+    ok, detail, _ = await checked(diagnosis.watchers, watch.url)
+    assert (ok, detail) == (False, "have recorded nothing yet")
+    watch.insert("w", [event(now - timedelta(days=2), 5, app="x", title="x")])
+    ok, detail, _ = await checked(diagnosis.watchers, watch.url)
+    assert (ok, "nothing since" in detail) == (False, True)
+    watch.insert("w", [event(now - timedelta(seconds=10), 5, app="x", title="x")])
+    ok, detail, _ = await checked(diagnosis.watchers, watch.url)
+    assert (ok, "last recorded" in detail) == (True, True)
+
+
+async def test_a_sidecar_is_optional_and_told_of() -> None:
+    ok, _, advice = await checked(diagnosis.sidecar)
+    assert (ok, "optional" in advice) == (False, True)
+    with odd_server(Odd(body=b'{"ok": true, "mode": "local", "ready": false, "reason": "ocr_missing"}')) as sidecar:
+        assert (await checked(diagnosis.sidecar, sidecar_url=sidecar.url))[:2] == (False, "engine local: ocr_missing")
+    with odd_server(Odd(body=b'{"message": "ready"}')) as sidecar:
+        assert (await checked(diagnosis.sidecar, sidecar_url=sidecar.url))[0]
+
+
+async def test_a_missing_tesseract_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    ok, _, advice = await checked(diagnosis.ocr)
+    assert (ok, "apt install tesseract-ocr" in advice) == (False, True)
+
+
+def test_the_sidecar_runs_as_a_process_and_stops_when_told(tmp_path: Path) -> None:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("HUBBUB_")}
+    process = subprocess.Popen(
+        [HUBBUB, "sidecar", "--port", "0", "--engine", "mock"],
+        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment, cwd=tmp_path,
+    )  # fmt: skip
+    try:
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        found = re.search(r"http://127\.0\.0\.1:\d+", said)
+        assert found, said
+        assert "made up" in said
+        with urllib.request.urlopen(f"{found[0]}/probe", timeout=20) as answer:
+            assert json.loads(answer.read())["mode"] == "mock"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait(20)
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--host", "0.0.0.0"], "see the screen"),
+        (["--port", "99999"], "cannot listen"),
+        (["--engine", "magic"], "invalid choice"),
+        (["snapshot"], "--stage"),
+    ],
+)
+def test_a_wrong_command_is_told_what_is_wrong(arguments: list[str], word: str, tmp_path: Path) -> None:
+    done = subprocess.run([HUBBUB, "sidecar", *arguments], capture_output=True, text=True, timeout=30, cwd=tmp_path)
+    assert done.returncode == 2
+    assert word in done.stderr
+
+
+def test_settings_that_make_no_sense_are_refused_with_their_place(tmp_path: Path) -> None:
+    tmp_path.joinpath("hubbub.toml").write_text('[packs.activity]\naw_url = "nowhere"\n')
+    command = [HUBBUB, "serve", "--pack", "activity", "--transport", "stdio"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=tmp_path, stdin=subprocess.DEVNULL)
+    assert done.returncode == 2
+    assert "'nowhere' is no address" in done.stderr
+    tmp_path.joinpath("hubbub.toml").write_text('[packs.activity.privacy]\ndrop_app = ["x"]\n')
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=tmp_path, stdin=subprocess.DEVNULL)
+    assert "did you mean 'drop_apps'" in done.stderr

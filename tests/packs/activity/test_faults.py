@@ -1,0 +1,168 @@
+"""ActivityWatch on bad days: each has a word, a sentence that says what to do, and an end; the server goes on."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from tests.packs.activity.desks import at_a_desk
+from tests.packs.activity.odd_server import Odd, odd_server
+from tests.packs.activity.watching import Watch
+from tests.server.conversation import PLAIN
+
+from hubbub import Secret, SettingsError
+from hubbub.packs.activity.http import base_url
+
+PAGE = b"<!doctype html><title>Hello</title>"
+MANY = json.dumps({f"bucket-{number:06}": {"id": "x" * 100, "type": "t"} for number in range(80_000)}).encode()
+
+
+@pytest.mark.parametrize(
+    ("odd", "kind"),
+    [
+        (Odd(body=PAGE, kind="text/html; charset=utf-8"), "html_page"),
+        (Odd(500, b"<html>" + b"x" * 50_000, "text/html"), "html_page"),
+        (Odd(500, b'{"message": "Internal Server Error"}'), "http_error"),
+        (Odd(404, b"null"), "http_error"),
+        (Odd(401, b'{"message": "no key"}'), "unauthorized"),
+        (Odd(403, b"{}"), "unauthorized"),
+        (Odd(400, b'{"message": "host header is invalid"}'), "host_refused"),
+        (Odd(body=b'{"hostname": "h"'), "invalid_json"),
+        (Odd(body=b"\xff\xfe"), "invalid_json"),
+        (Odd(body=b'{"a":' * 100_000), "invalid_json"),
+        (Odd(body=b""), "invalid_json"),
+        (Odd(body=b"[]"), "unexpected"),
+        (Odd(body=b"null"), "unexpected"),
+        (Odd(body=b'{"a": 1}', announced=100), "broken_off"),
+        (Odd(body=MANY), "too_large"),
+        (Odd(body=b"{}", announced=10**12), "too_large"),
+        (Odd(302, b"", headers={"Location": "http://127.0.0.1:9/"}), "http_error"),
+        (Odd(308, b"", headers={"Location": "http://127.0.0.1:9/"}), "http_error"),
+        (Odd(hangs=True), "timeout"),
+        (Odd(body=b" " * 1000, drips=True), "timeout"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_a_bad_answer_has_a_word_and_a_null_part(odd: Odd, kind: str) -> None:
+    with odd_server(odd) as watch:
+        async with at_a_desk(watch.url, dialect=PLAIN, timeout_s=0.5 if kind == "timeout" else 8) as asker:
+            started = time.monotonic()
+            error = await asker.client.error("aw.get_state")
+            frame = await asker.client.result("nowframe.build")
+            health = await asker.client.result("system.health")
+            assert time.monotonic() - started < 10
+    assert (error["code"], error["data"]["kind"]) == (-32601, kind)
+    assert len(error["message"]) > 20
+    assert (frame["aw_info"], frame["aw_buckets"]) == (None, None)
+    assert (health["aw_ok"], health["causes"]["activitywatch"]["kind"]) == (False, kind)
+
+
+async def test_a_redirect_to_the_same_server_is_followed_once() -> None:
+    def answer(method: str, path: str) -> Odd:
+        if path.endswith("/info/"):
+            return Odd(body=b'{"hostname": "h"}')
+        return Odd(308, PAGE, "text/html", {"Location": f"{path}/"})
+
+    with odd_server(answer) as watch:
+        async with at_a_desk(watch.url, dialect=PLAIN) as asker:
+            frame = await asker.client.result("nowframe.build")
+    assert frame["aw_info"] == {"hostname": "h"}
+    assert frame["aw_buckets"] is None
+
+
+async def test_the_questions_of_one_call_are_asked_at_the_same_time() -> None:
+    def answer(method: str, path: str) -> Odd:
+        time.sleep(0.5)
+        return Odd()
+
+    with odd_server(answer) as watch:
+        async with at_a_desk(watch.url, watch.url, dialect=PLAIN) as asker:
+            started = time.monotonic()
+            frame = await asker.client.result("nowframe.build")
+            assert time.monotonic() - started < 1.4
+    assert frame["aw_buckets"] == frame["omni_probe"] == {}
+
+
+async def test_the_key_goes_with_each_question_and_no_origin_does() -> None:
+    with odd_server(Odd()) as watch:
+        async with at_a_desk(watch.url, watch.url, dialect=PLAIN, api_key=Secret("k-1")) as asker:
+            await asker.client.result("nowframe.build")
+        asked = {path: headers for _, path, headers in watch.asked}
+    assert asked["/api/0/info"]["Authorization"] == asked["/api/0/buckets/"]["Authorization"] == "Bearer k-1"
+    assert "Authorization" not in asked["/probe"]
+    assert all("Origin" not in headers for headers in asked.values())
+
+
+async def test_a_key_that_is_missing_is_told_apart_from_a_server_that_is() -> None:
+    def answer(method: str, path: str) -> Odd:
+        return Odd() if path.endswith("info") else Odd(401, b'{"message": "x"}')
+
+    with odd_server(answer) as watch:
+        async with at_a_desk(watch.url, dialect=PLAIN) as asker:
+            error = await asker.client.error("aw.get_state")
+            health = await asker.client.result("system.health")
+    assert error["data"]["kind"] == "unauthorized"
+    assert "HUBBUB_ACTIVITY_API_KEY" in error["message"]
+    assert health["aw_ok"] is True
+
+
+async def test_a_real_activitywatch_says_by_which_names_it_goes(watch: Watch) -> None:
+    for name, is_known in (("localhost", True), ("127.0.0.1", True), ("127.0.0.1.nip.localhost", False)):
+        async with at_a_desk(watch.url.replace("127.0.0.1", name), dialect=PLAIN) as asker:
+            answer = await asker.client.ask("aw.get_state")
+        if is_known:
+            assert answer["result"]["info"]["hostname"]
+        else:
+            assert answer["error"]["data"]["kind"] in ("host_refused", "unreachable")  # not every resolver knows it
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("http://127.0.0.1:5600", "http://127.0.0.1:5600"),
+        (" http://127.0.0.1:5600// ", "http://127.0.0.1:5600"),
+        ("http://localhost:5600/api/0/", "http://localhost:5600"),
+        ("http://[::1]:5600", "http://localhost:5600"),
+        ("https://aw.example.org/base/", "https://aw.example.org/base"),
+    ],
+)
+def test_an_address_may_end_as_people_write_it(given: str, meant: str) -> None:
+    assert base_url(given) == meant
+
+
+@pytest.mark.parametrize(
+    "given", ["", "127.0.0.1:5600", "ftp://x", "http://", "http://u:p@h", "http://h?x", "http://h:x", "http://[::1"]
+)
+def test_what_is_no_address_is_refused(given: str) -> None:
+    with pytest.raises(SettingsError):
+        base_url(given)
+
+
+@pytest.mark.parametrize("tool", ["aw.now", "aw.summary", "aw.timeline", "aw.chart", "screen.read"])
+async def test_every_other_tool_says_so_too(tool: str) -> None:
+    async with at_a_desk() as asker:
+        error = await asker.failure(tool)
+        assert error["code"] == "unreachable"
+        assert await asker.call("system.health")
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"info": {"hostname": "h"}, "buckets": {"b": 3, "c": {"type": 7}, "d": None}},
+        {"info": {}, "buckets": {}},
+        {"info": {"hostname": ["h"]}, "buckets": {"w": {"type": "currentwindow", "last_updated": "yesterday"}}},
+    ],
+)
+async def test_odd_buckets_are_no_watchers(answers: dict[str, Any]) -> None:
+    def answer(method: str, path: str) -> Odd:
+        name = path.rstrip("/").rpartition("/")[2]
+        return Odd(body=json.dumps(answers[name]).encode()) if name in answers else Odd(404, PAGE, "text/html")
+
+    with odd_server(answer) as watch:
+        async with at_a_desk(watch.url) as asker:
+            now = await asker.call("aw.now")
+            summary = await asker.call("aw.summary", period="yesterday")
+    assert (now["window"], now["afk"]) == (None, None)
+    assert len(now["notes"]) == 2
+    assert summary["rows"] == []

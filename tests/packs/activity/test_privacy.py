@@ -1,0 +1,159 @@
+"""The rules: what is left out, what is masked, what stays as it is."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubbub.packs.activity.events import Event
+from hubbub.packs.activity.privacy import PRIVATE, Privacy
+from hubbub.packs.activity.private_texts import SECRET, without_secrets
+from hubbub.packs.activity.settings import PrivacySettings
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+
+
+def shown(data: dict[str, Any], **rules: Any) -> dict[str, Any] | None:
+    return Privacy(PrivacySettings(**rules)).data(data)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sk-proj-abcdefghijklmnop1234",
+        "ghp_0123456789abcdefghijklmnopqrstuvwxyz",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdefghijk",
+        "AKIAIOSFODNN7EXAMPLE",
+        "password: hunter2",
+        "Your API key = 1234-abcd",
+        "https://me:hunter2@example.org/",
+        "https://example.org/reset?token=hunter2&x=1",
+        "https://example.org/cb#access_token=hunter2",
+        "card 4111 1111 1111 1111 ok",
+        "DE89 3704 0044 0532 0130 00",
+        "mail from ann@example.org",
+        "a0B1c2D3e4F5g6H7i8J9k0L1m2",
+        "-----BEGIN RSA PRIVATE KEY----- MIIE",
+        'export SECRET_TOKEN="hunter2"',
+    ],
+)
+def test_what_looks_like_a_secret_is_masked(text: str) -> None:
+    told = without_secrets(f"before {text} after")
+    assert SECRET in told
+    assert told.startswith("before ")
+    for word in ("hunter2", "1234-abcd", "4111", "ann@", "0123456789", "IOSFODNN7"):
+        assert word not in told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "main.py - hubbub - Visual Studio Code",
+        "Inbox (3) - Thunderbird",
+        "How to choose a password manager",
+        "Python 3.11.7 documentation",
+        "https://example.org/a/b?page=2&sort=name#top",
+        "550e8400-e29b-41d4-a716-446655440000",
+        "da39a3ee5e6b4b0d3255bfef95601890afd80709",
+        "aw-watcher-window_DESKTOP-4K2J9A1",
+        "2026-11-15T12:00:00.000000+00:00",
+        "/home/ann/projects/hubbub/src/hubbub/packs/activity/privacy.py",
+        "Order 12345678901234 shipped",
+    ],
+)
+def test_what_does_not_stays_as_it_is(text: str) -> None:
+    assert without_secrets(text) == text
+
+
+@given(st.text(max_size=300))
+def test_masking_twice_is_masking_once(text: str) -> None:
+    once = without_secrets(text)
+    assert without_secrets(once) == once
+
+
+def test_secrets_can_be_told_by_whoever_wants_them_told() -> None:
+    assert shown({"title": "password: hunter2"}, secrets=False) == {"title": "password: hunter2"}
+
+
+@pytest.mark.parametrize(
+    ("data", "rules"),
+    [
+        ({"app": "KeePassXC", "title": "x"}, {"drop_apps": ("keepass",)}),
+        ({"app": "Code", "title": "diary.txt"}, {"drop_titles": (r"diary\.txt$",)}),
+        ({"url": "https://bank.example/x", "title": "x"}, {"drop_urls": ("^https://bank",)}),
+        ({"url": "https://x.example", "title": "x", "incognito": True}, {}),
+        ({"app": "firefox", "title": "Page — Mozilla Firefox Private Browsing"}, {}),
+        ({"app": "msedge.exe", "title": "Page - [InPrivate] - Edge"}, {}),
+    ],
+)
+def test_what_is_dropped_is_not_told_at_all(data: dict[str, Any], rules: dict[str, Any]) -> None:
+    assert shown(data, **rules) is None
+
+
+def test_a_masked_app_tells_nothing_but_that_there_was_one() -> None:
+    data = {"app": "KeePassXC", "title": "mine", "url": "x", "pid": 7, "more": {"a": "b"}, "list": ["c"]}
+    assert shown(data, mask_apps=("keepass",)) == {
+        "app": PRIVATE, "title": PRIVATE, "url": PRIVATE, "pid": 7, "more": PRIVATE, "list": PRIVATE,
+    }  # fmt: skip
+
+
+def test_a_masked_title_leaves_the_app() -> None:
+    assert shown({"app": "Code", "title": "diary.txt"}, mask_titles=("diary",)) == {"app": "Code", "title": PRIVATE}
+
+
+def test_a_masked_address_takes_its_title_along() -> None:
+    data = {"url": "https://bank.example/1", "title": "Account", "audible": False}
+    assert shown(data, mask_urls=("bank",)) == {"url": PRIVATE, "title": PRIVATE, "audible": False}
+
+
+def test_of_addresses_only_the_site_may_be_told() -> None:
+    assert shown({"url": "https://www.example.org/a?b"}, urls="domain") == {"url": "www.example.org"}
+
+
+def test_incognito_can_be_told_by_whoever_wants_it_told() -> None:
+    data = {"url": "https://x.example/", "incognito": True}
+    assert shown(data, incognito=False) == data
+
+
+def test_secrets_are_found_however_deep_they_are() -> None:
+    data = {"a": [{"b": {"c": "password: hunter2"}}], "password: hunter3": 1}
+    assert "hunter" not in str(Privacy(PrivacySettings()).tree(data))
+
+
+def test_the_window_of_a_private_tab_is_dropped_with_it() -> None:
+    privacy = Privacy(PrivacySettings())
+    tabs = [
+        Event(NOON, 60, {"title": "Secret gifts", "url": "u", "incognito": True}),
+        Event(NOON, 60, {"title": "News"}),
+    ]
+    hidden = privacy.hidden_titles(tabs)
+    windows = [
+        Event(NOON, 60, {"app": "Firefox", "title": "Secret gifts — Mozilla Firefox"}),
+        Event(NOON, 60, {"app": "Firefox", "title": "News — Mozilla Firefox"}),
+    ]
+    assert [event.text("title") for event in privacy.events(windows, hidden)] == ["News — Mozilla Firefox"]
+
+
+def test_lines_on_the_screen_follow_every_rule() -> None:
+    rules = PrivacySettings(drop_text=("salary",), drop_titles=("diary",), mask_urls=("bank",), mask_text=("Ann",))
+    elements = [
+        {"content": text, "type": "text"} for text in ("Salary 100", "my diary", "https://bank.x", "Hi Ann!", "ok")
+    ]
+    told = Privacy(rules).elements([*elements, {"type": "icon"}, "odd", {"content": 7}])
+    assert [element["content"] for element in told] == [PRIVATE, f"Hi {PRIVATE}!", "ok", None, 7]
+
+
+def test_regions_are_read_as_people_write_them() -> None:
+    assert Privacy(PrivacySettings(regions=("300x200+10+20",))).regions() == [(10, 20, 310, 220)]
+
+
+@pytest.mark.parametrize("rules", [{"regions": ("300x200",)}, {"drop_apps": ("(",)}, {"mask_text": ("[a",)}])
+def test_rules_that_make_no_sense_are_refused(rules: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="must"):
+        PrivacySettings(**rules)
+
+
+def test_a_pattern_may_say_how_it_is_to_be_read() -> None:
+    assert shown({"app": "Code", "title": "x"}, drop_apps=("(?x) nothing", "code")) is None

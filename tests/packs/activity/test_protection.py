@@ -1,0 +1,101 @@
+"""Snapshots of an environment from before and after, and how they are compared."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubbub.packs.activity.environment import look
+from hubbub.packs.activity.protection import Stage, compare, path_of, take
+from hubbub.packs.activity.sidecar.command import main
+
+BEFORE = {"torch_version_cuda": "12.1", "torch_file": "/a", "cv2_file": "/b", "protected_freeze": ["torch==2", "x"]}
+
+
+def write(folder: Path, stage: Stage, snapshot: Any, encoding: str = "utf-8") -> None:
+    path_of(folder, stage).write_text(
+        snapshot if isinstance(snapshot, str) else json.dumps(snapshot), encoding=encoding
+    )
+
+
+@pytest.mark.parametrize(
+    ("after", "count"),
+    [
+        (BEFORE, 0),
+        ({**BEFORE, "timestamp": "later", "numpy_version": "9"}, 0),
+        ({**BEFORE, "torch_file": "/c"}, 1),
+        ({**BEFORE, "protected_freeze": ["x", "torch==2"]}, 1),
+        ({key: value for key, value in BEFORE.items() if key != "cv2_file"}, 1),
+        ({}, 4),
+        ({**dict.fromkeys(BEFORE), "more": 1}, 4),
+    ],
+)
+def test_keys_that_differ_are_counted(after: dict[str, Any], count: int, tmp_path: Path) -> None:
+    write(tmp_path, "pre", BEFORE)
+    write(tmp_path, "post", after)
+    found = compare(tmp_path)
+    assert (found.ok, found.diff_count) == (count == 0, count)
+    assert (found.cause is None) == (count == 0)
+
+
+def test_a_key_that_neither_has_does_not_differ(tmp_path: Path) -> None:
+    write(tmp_path, "pre", {})
+    write(tmp_path, "post", {})
+    assert compare(tmp_path).diff_count == 0
+
+
+def test_a_byte_order_mark_is_no_difference(tmp_path: Path) -> None:
+    write(tmp_path, "pre", BEFORE, "utf-8-sig")
+    write(tmp_path, "post", BEFORE)
+    assert compare(tmp_path).ok
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000])
+def test_a_snapshot_that_cannot_be_read_is_none(text: str, tmp_path: Path) -> None:
+    write(tmp_path, "pre", BEFORE)
+    assert compare(tmp_path).diff_count == -1
+    write(tmp_path, "post", text)
+    found = compare(tmp_path)
+    assert (found.ok, found.diff_count) == (False, -1)
+    assert found.cause is not None
+    assert "--stage post" in found.cause["message"]
+
+
+def test_what_is_installed_is_found_without_importing_it() -> None:
+    found = look()
+    assert found["python_executable"] == sys.executable
+    assert found["numpy_version"]
+    assert Path(found["numpy_file"]).exists()
+    assert "torch" not in sys.modules
+    assert look(names=["pytest"], parts=[])["protected_freeze"] == [f"pytest=={pytest.__version__}"]
+
+
+def test_the_release_of_cuda_is_read_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "torch"
+    folder.mkdir()
+    folder.joinpath("__init__.py").write_text("raise RuntimeError('imported')")
+    folder.joinpath("version.py").write_text("debug = False\ncuda: Optional[str] = '12.4'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = look()
+    assert (found["torch_version_cuda"], found["torch_file"]) == ("12.4", str(folder / "__init__.py"))
+
+
+def test_the_command_takes_both_snapshots(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for stage in ("pre", "post"):
+        assert main(["snapshot", "--stage", stage, "--folder", str(tmp_path / "kept")]) == 0
+        assert capsys.readouterr().out.strip() == str(tmp_path / "kept" / f"protect_{stage}.json")
+    assert compare(tmp_path / "kept").ok
+
+
+def test_another_interpreter_s_environment_can_be_looked_at(tmp_path: Path) -> None:
+    path = take(tmp_path, "pre", python="/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable)
+    assert json.loads(path.read_text())["python_executable"] != ""
+
+
+def test_an_interpreter_that_is_none_is_told_of(tmp_path: Path) -> None:
+    from hubbub import SettingsError
+
+    with pytest.raises(SettingsError, match="could not look"):
+        take(tmp_path, "pre", python=str(tmp_path / "none"))

@@ -1,0 +1,189 @@
+"""Queries: worked out here as ActivityWatch itself would, and refused where they make no sense or no end."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.packs.activity.desks import at_a_desk
+from tests.packs.activity.watching import Watch, a_morning, event
+
+from hubbub.packs.activity.failures import BadRequest
+from hubbub.packs.activity.patterns import read_pattern
+from hubbub.packs.activity.query_language import read_query
+
+WINDOW = 'events = query_bucket(find_bucket("aw-watcher-window_"));'
+AFK = 'afk = query_bucket("aw-watcher-afk_desk");'
+WEB = 'tabs = query_bucket("aw-watcher-web-firefox");'
+CLASSES = '[[["Work"], {"type": "regex", "regex": "Code"}], [["Work", "Test"], {"type": "regex", "regex": "test"}]]'
+QUERIES = {
+    "events": [WINDOW, "RETURN = sort_by_timestamp(events);"],
+    "apps": [WINDOW, 'RETURN = sort_by_duration(merge_events_by_keys(events, ["app"]));'],
+    "apps and titles": [WINDOW, 'RETURN = sort_by_duration(merge_events_by_keys(events, ["app", "title"]));'],
+    "active": [WINDOW, AFK, 'present = filter_keyvals(afk, "status", ["not-afk"]);',
+               "RETURN = sort_by_timestamp(filter_period_intersect(events, present));"],
+    "others": [WINDOW, 'RETURN = sort_by_timestamp(exclude_keyvals(events, "app", ["Code", "Firefox"]));'],
+    "by pattern": [WINDOW, 'RETURN = sort_by_timestamp(filter_keyvals_regex(events, "title", "py|Inb"));'],
+    "seconds": [WINDOW, "RETURN = sum_durations(events);"],
+    "first": [WINDOW, "RETURN = limit_events(sort_by_timestamp(events), 2);"],
+    "sites": [WEB, "RETURN = split_url_events(tabs);"],
+    "categories": [WINDOW, f"RETURN = sort_by_timestamp(categorize(events, {CLASSES}));"],
+    "periods": [WINDOW, AFK, 'away = filter_keyvals(afk, "status", ["afk"]);',
+                'fox = filter_keyvals(events, "app", ["Firefox"]);', "RETURN = period_union(away, fox);"],
+    "chunks": [WINDOW, 'RETURN = chunk_events_by_key(sort_by_timestamp(events), "app");'],
+    "titles": [WINDOW, 'RETURN = sort_by_timestamp(simplify_window_titles(events, "title"));'],
+    "in an object": [WINDOW, 'RETURN = {"n": sum_durations(events), "list": [1, "two"], "yes": true};'],
+    "joined": [WINDOW, AFK, "RETURN = sort_by_timestamp(concat(events, afk));"],
+}  # fmt: skip
+
+
+def plain(value: Any) -> Any:
+    """A result without what says nothing: ids, and how a time is written."""
+    if isinstance(value, dict) and {"timestamp", "duration", "data"} <= set(value):
+        start = datetime.fromisoformat(value["timestamp"]).timestamp()
+        return {"timestamp": round(start, 1), "duration": round(value["duration"], 1), "data": plain(value["data"])}
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return round(value, 1) if isinstance(value, float) else value
+
+
+@pytest.mark.parametrize("lines", QUERIES.values(), ids=QUERIES.keys())
+async def test_a_query_gives_what_activitywatch_gives(lines: list[str], watch: Watch) -> None:
+    start = a_morning(watch)
+    more = [event(start + timedelta(minutes=120, seconds=3), 57, app="Code", title="test.py - hubbub"),
+            event(start + timedelta(minutes=121, seconds=2), 60, app="Firefox", title="MCP - Mozilla Firefox"),
+            event(start + timedelta(minutes=130), 60, app="Firefox", title="(3) MCP - Mozilla Firefox"),
+            event(start + timedelta(minutes=130, seconds=50), 60, app="Code", title="● main.py"),
+            event(start + timedelta(minutes=131, seconds=55), 60, app="Code", title="● main.py")]  # fmt: skip
+    watch.insert("aw-watcher-window_desk", more)
+    end = start + timedelta(hours=3)
+    theirs = watch.query(start, end, lines)
+    async with at_a_desk(watch.url) as asker:
+        period = f"{start.isoformat()}/{end.isoformat()}"
+        in_lines = await asker.call("aw.query", query=lines, period=period)
+        in_one = await asker.call("aw.query", query="\n".join(lines), period=period)
+    assert plain(in_lines["result"]) == plain(theirs)
+    assert in_one["result"] == in_lines["result"]
+    assert in_lines["is_cut"] is False
+
+
+async def test_gaps_are_filled_as_activitywatch_fills_them(watch: Watch) -> None:
+    """Save for a gap that follows a filled one, half of which ActivityWatch loses."""
+    start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
+    times = [
+        (0, 10, 1),
+        (13, 10, 1),
+        (23, 10, 1),
+        (37, 10, 2),
+        (60, 10, 2),
+        (68, 10, 2),
+        (75, 10, 3),
+        (90, 10, 3),
+        (91, 2, 3),
+    ]
+    bucket = watch.bucket("w", "currentwindow")
+    watch.insert(bucket, [event(start + timedelta(seconds=at), seconds, n=n) for at, seconds, n in times])
+    query = 'RETURN = sort_by_timestamp(flood(query_bucket("w")));'
+    theirs = watch.query(start, start + timedelta(minutes=10), [query])
+    async with at_a_desk(watch.url) as asker:
+        period = f"{start.isoformat()}/{(start + timedelta(minutes=10)).isoformat()}"
+        ours = await asker.call("aw.query", query=query, period=period)
+    assert plain(ours["result"]) == plain(theirs)
+    assert [round(found["duration"]) for found in ours["result"]] == [23, 12, 12, 15, 25]
+
+
+@pytest.mark.parametrize(
+    ("query", "word"),
+    [
+        ("", "no result"),
+        ("x = 1;", "no result"),
+        ("RETURN = ", "ends in the middle"),
+        ("RETURN = 1 2;", "';'"),
+        ("RETURN = [1, 2;", "','"),
+        ("RETURN = {1};", "':'"),
+        ("RETURN = nothing;", "no variable"),
+        ("RETURN = no_such(1);", "no function"),
+        ("RETURN = flood(1);", "cannot use"),
+        ("RETURN = flood();", "cannot use"),
+        ("RETURN = limit_events([], -1);", "cannot use"),
+        ("RETURN = query_bucket();", "cannot use"),
+        ("RETURN = query_bucket(1);", "the id of a bucket"),
+        ('RETURN = find_bucket("none_");', "no bucket begins"),
+        ("RETURN = 'a' & 'b';", "makes no sense"),
+        ("true = 1; RETURN = true;", "cannot be assigned"),
+        ("1 = 2;", "name of a variable"),
+        ("RETURN = " + "[" * 50 + "]" * 50 + ";", "deep"),
+        ("RETURN = 1;" * 101, "statements"),
+        ("RETURN = '" + "x" * 10_001 + "';", "characters"),
+        ('RETURN = filter_keyvals_regex([], "a", "(a+)+$");', "repeat a group"),
+        ('RETURN = filter_keyvals_regex([], "a", "(");', "cannot be read"),
+    ],
+)
+async def test_a_query_that_makes_no_sense_says_where(query: str, word: str, watch: Watch) -> None:
+    async with at_a_desk(watch.url) as asker:
+        error = await asker.failure("aw.query", query=query)
+    assert error["code"] == "invalid_argument"
+    assert word in error["message"]
+
+
+async def test_a_bucket_that_is_not_there_is_activitywatch_s_to_tell(either_watch: Watch) -> None:
+    async with at_a_desk(either_watch.url) as asker:
+        error = await asker.failure("aw.query", query='RETURN = query_bucket("none");')
+    assert (error["code"], error["data"]["status"]) == ("http_error", 404)
+    assert "none" in error["message"]
+
+
+async def test_a_query_that_multiplies_comes_to_an_end(watch: Watch) -> None:
+    now = datetime.now(UTC)
+    watch.insert(
+        watch.bucket("w", "currentwindow"), [event(now - timedelta(minutes=5), 1, app=str(n)) for n in range(50)]
+    )
+    doubling = ['e = query_bucket("w");', *(["e = concat(e, e);"] * 40), "RETURN = e;"]
+    nesting = ["e = [1];", *(["e = [e, e];"] * 90), "RETURN = e;"]
+    async with at_a_desk(watch.url) as asker:
+        started = time.monotonic()
+        assert (
+            "more than 100000 events" in (await asker.failure("aw.query", query=doubling, period="last_1h"))["message"]
+        )
+        nested = await asker.call("aw.query", query=nesting, period="last_1h")
+        many = await asker.call("aw.query", query=[*doubling[:6], "RETURN = e;"], period="last_1h")
+        assert time.monotonic() - started < 20
+    assert nested["is_cut"] is True
+    assert (many["is_cut"], len(many["result"])) == (True, 500)
+
+
+@given(st.text(alphabet="abz_ =;,()[]{}\"'\\:0-9.\n", max_size=60))
+def test_any_text_is_a_query_or_refused(text: str) -> None:
+    try:
+        statements = read_query(text)
+    except BadRequest:
+        return
+    assert statements[-1]
+
+
+@pytest.mark.parametrize("pattern", ["Code|vim", r"\.py$", "(?:a|b)c", "[^]x]*y", r"\d+ of \d+", "(foo)?bar", "a{2,3}"])
+def test_simple_patterns_are_taken(pattern: str) -> None:
+    assert read_pattern(pattern).pattern == pattern
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(a+)+", "(a|a)*", "(?:x){5,}", r"(a)\1", "(?=a)b", "(?P<n>a)", ".*.*.*", "a" * 501, "*"]
+)
+def test_patterns_that_may_take_long_are_refused(pattern: str) -> None:
+    with pytest.raises(BadRequest):
+        read_pattern(pattern)
+
+
+@given(st.text(alphabet="ab.*+?|()[]{}^$\\1", max_size=20))
+def test_no_pattern_that_is_taken_takes_long(pattern: str) -> None:
+    try:
+        read = read_pattern(pattern)
+    except BadRequest:
+        return
+    started = time.perf_counter()
+    read.search("ab" * 128)
+    assert time.perf_counter() - started < 2

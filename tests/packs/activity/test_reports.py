@@ -1,0 +1,246 @@
+"""Now, summaries, timelines and pictures of a real ActivityWatch's events."""
+
+import base64
+import io
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from tests.packs.activity.desks import at_a_desk
+from tests.packs.activity.watching import HOST, Watch, a_morning, event
+
+YESTERDAY = {"period": "yesterday"}
+
+
+def rows(summary: dict[str, Any]) -> dict[str, float]:
+    return {row["name"]: round(row["seconds"]) for row in summary["rows"]}
+
+
+async def test_a_summary_leaves_out_the_time_nobody_was_there(either_watch: Watch) -> None:
+    a_morning(either_watch)
+    async with at_a_desk(either_watch.url) as asker:
+        summary = await asker.call("aw.summary", **YESTERDAY)
+    assert rows(summary) == {"Code": 3600, "Firefox": 900, "Thunderbird": 900}
+    assert (round(summary["active_s"]), round(summary["afk_s"])) == (5400, 1800)
+    assert [row["duration"] for row in summary["rows"]] == ["1h 00m", "15m", "15m"]
+    assert sum(row["share"] for row in summary["rows"]) == pytest.approx(1, abs=0.001)
+    assert (summary["host"], summary["time_zone"], summary["notes"]) == (HOST, "UTC", [])
+
+
+async def test_a_summary_can_be_by_title_site_and_category(watch: Watch) -> None:
+    a_morning(watch)
+    async with at_a_desk(watch.url) as asker:
+        by_title = await asker.call("aw.summary", by="title", **YESTERDAY)
+        by_domain = await asker.call("aw.summary", by="domain", **YESTERDAY)
+        given = {"Work": "code", "Work > Tests": r"test\.py", "Mail": "thunderbird"}
+        by_category = await asker.call("aw.summary", by="category", categories=given, **YESTERDAY)
+    assert rows(by_title)["main.py - hubbub"] == 1800
+    assert rows(by_domain) == {"example.org": 900}
+    assert rows(by_category) == {"Work": 1800, "Work > Tests": 1800, "Mail": 900, "Uncategorized": 900}
+
+
+async def test_categories_come_from_the_settings_if_nobody_gives_any(watch: Watch) -> None:
+    a_morning(watch)
+    async with at_a_desk(watch.url, categories={"Post": "thunderbird"}) as asker:
+        by_category = await asker.call("aw.summary", by="category", **YESTERDAY)
+    assert rows(by_category) == {"Uncategorized": 4500, "Post": 900}
+
+
+async def test_an_activitywatch_without_categories_is_told_of(watch: Watch) -> None:
+    """The one that there is as a package is too old to keep them, and answers with a page."""
+    a_morning(watch)
+    async with at_a_desk(watch.url) as asker:
+        by_category = await asker.call("aw.summary", by="category", **YESTERDAY)
+    assert rows(by_category) == {"Uncategorized": 5400}
+    assert "no categories" in by_category["notes"][0]
+
+
+async def test_the_rest_of_a_short_summary_is_added_up(watch: Watch) -> None:
+    a_morning(watch)
+    async with at_a_desk(watch.url) as asker:
+        summary = await asker.call("aw.summary", top=1, **YESTERDAY)
+        assert (await asker.failure("aw.summary", top=0))["code"] == "invalid_argument"
+        assert (await asker.failure("aw.summary", top=501))["code"] == "invalid_argument"
+    assert rows(summary) == {"Code": 3600}
+    assert round(summary["other_s"]) == 1800
+
+
+async def test_a_page_that_can_be_heard_counts_as_somebody_there(watch: Watch) -> None:
+    start = a_morning(watch)
+    tab = event(
+        start + timedelta(minutes=60), 600, url="https://v.example/", title="Film", audible=True, incognito=False
+    )
+    watch.insert("aw-watcher-web-firefox", [tab])
+    async with at_a_desk(watch.url) as asker:
+        summary = await asker.call("aw.summary", **YESTERDAY)
+    assert rows(summary)["Thunderbird"] == 1500
+    assert round(summary["afk_s"]) == 1200
+
+
+async def test_a_day_begins_at_the_person_s_midnight(watch: Watch) -> None:
+    zone = ZoneInfo("Pacific/Auckland")
+    midnight = datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    bucket = watch.bucket("window", "currentwindow")
+    watch.insert(bucket, [event((midnight - timedelta(minutes=10)).astimezone(UTC), 1200, app="Late", title="x")])
+    async with at_a_desk(watch.url, time_zone="Pacific/Auckland") as asker:
+        yesterday = await asker.call("aw.summary", **YESTERDAY)
+    assert rows(yesterday) == {"Late": 600}
+    assert yesterday["end"] == midnight.isoformat(timespec="seconds")
+    assert yesterday["notes"] == ["no afkstatus bucket: start aw-watcher-afk"]
+
+
+async def test_a_timeline_tells_what_followed_what(watch: Watch) -> None:
+    start = a_morning(watch)
+    period = f"{start.isoformat()}/{(start + timedelta(hours=3)).isoformat()}"
+    async with at_a_desk(watch.url) as asker:
+        timeline = await asker.call("aw.timeline", period=period)
+    told = [(block["kind"], block["app"], round(block["seconds"] / 60)) for block in timeline["blocks"]]
+    assert told == [
+        ("active", "Code", 30),
+        ("active", "Firefox", 15),
+        ("active", "Thunderbird", 15),
+        ("afk", None, 30),
+        ("active", "Code", 30),
+        ("unrecorded", None, 60),
+    ]
+    assert timeline["switches"] == 3
+    assert timeline["longest_focus"]["title"] == "main.py - hubbub"
+    assert timeline["blocks"][0]["start"] == start.isoformat(timespec="seconds")
+
+
+async def test_short_blocks_and_too_many_are_left_out(watch: Watch) -> None:
+    start = a_morning(watch)
+    period = f"{start.isoformat()}/{(start + timedelta(hours=2)).isoformat()}"
+    async with at_a_desk(watch.url) as asker:
+        long_ones = await asker.call("aw.timeline", period=period, min_seconds=1000)
+        last_one = await asker.call("aw.timeline", period=period, limit=1)
+    assert ([block["app"] for block in long_ones["blocks"]], long_ones["left_out"]) == (["Code", None, "Code"], 2)
+    assert ([block["title"] for block in last_one["blocks"]], last_one["left_out"]) == (["test.py - hubbub"], 4)
+
+
+async def test_now_tells_each_thing_with_its_age(either_watch: Watch) -> None:
+    now = datetime.now(UTC)
+    watch = either_watch
+    watch.insert(watch.bucket("w", "currentwindow"), [event(now - timedelta(minutes=5), 297, app="Code", title="a.py")])
+    watch.insert(watch.bucket("a", "afkstatus"), [event(now - timedelta(minutes=9), 480, status="not-afk")])
+    tab = {"url": "https://www.example.org/x", "title": "X", "audible": True, "incognito": False}
+    watch.insert(watch.bucket("t", "web.tab.current", host="unknown"), [event(now - timedelta(hours=2), 60, **tab)])
+    editing = {"file": "/src/a.py", "project": "hubbub", "language": "python"}
+    watch.insert(watch.bucket("e", "app.editor.activity"), [event(now - timedelta(minutes=1), 58, **editing)])
+    async with at_a_desk(watch.url, categories={"Work": "code"}) as asker:
+        told = await asker.call("aw.now")
+    window, afk, tab, editor = told["window"], told["afk"], told["tab"], told["editor"]
+    assert (window["app"], window["title"], window["category"], window["stale"]) == ("Code", "a.py", "Work", False)
+    assert 2 < window["age_s"] < 25
+    assert (afk["status"], afk["stale"]) == ("not-afk", False)
+    assert 60 <= afk["idle_s"] < 90
+    assert (tab["domain"], tab["audible"], tab["stale"]) == ("example.org", True, True)
+    assert (editor["file"], editor["project"]) == ("/src/a.py", "hubbub")
+    assert (told["private"], told["notes"]) == ([], [])
+
+
+async def test_old_news_is_called_stale_and_missing_watchers_are_named(watch: Watch) -> None:
+    now = datetime.now(UTC)
+    watch.insert(watch.bucket("w", "currentwindow"), [event(now - timedelta(hours=1), 5, app="Code", title="a.py")])
+    async with at_a_desk(watch.url) as asker:
+        told = await asker.call("aw.now")
+    assert (told["window"]["stale"], told["afk"]) == (True, None)
+    assert told["notes"] == ["no afkstatus bucket: start aw-watcher-afk"]
+
+
+async def test_an_activitywatch_without_any_watchers_is_told_of(watch: Watch) -> None:
+    async with at_a_desk(watch.url) as asker:
+        told = await asker.call("aw.now")
+        summary = await asker.call("aw.summary")
+        timeline = await asker.call("aw.timeline")
+    assert told["window"] is None
+    assert len(told["notes"]) == len(summary["notes"]) == 2
+    assert (summary["rows"], timeline["switches"], timeline["longest_focus"]) == ([], 0, None)
+
+
+async def test_clocks_that_differ_are_told_of(watch: Watch) -> None:
+    ahead = datetime.now(UTC) + timedelta(minutes=10)
+    watch.insert(watch.bucket("w", "currentwindow"), [event(ahead, 60, app="Code", title="a.py")])
+    async with at_a_desk(watch.url) as asker:
+        told = await asker.call("aw.now")
+    assert (told["window"]["age_s"], told["window"]["stale"]) == (0, False)
+    assert any("in the future" in note for note in told["notes"])
+
+
+async def test_of_two_machines_one_is_chosen_and_the_other_named(watch: Watch) -> None:
+    now = datetime.now(UTC)
+    for host, app, age in (("desk", "Old", 60), ("laptop", "New", 5)):
+        bucket = watch.bucket(f"aw-watcher-window_{host}", "currentwindow", host=host)
+        watch.insert(bucket, [event(now - timedelta(minutes=age), 30, app=app, title="x")])
+    async with at_a_desk(watch.url) as asker:
+        newest = await asker.call("aw.now")
+        desk = await asker.call("aw.now", host="desk")
+        failure = await asker.failure("aw.now", host="phone")
+    assert (newest["host"], newest["window"]["app"], newest["other_hosts"]) == ("laptop", "New", ["desk"])
+    assert (desk["host"], desk["window"]["app"]) == ("desk", "Old")
+    assert "desk, laptop" in failure["message"]
+
+
+async def test_the_machine_of_activitywatch_itself_comes_first(watch: Watch) -> None:
+    now = datetime.now(UTC)
+    own = watch.ask("GET", "info")["hostname"]
+    for host, app, age in ((own, "Own", 60), ("laptop", "New", 5)):
+        bucket = watch.bucket(f"aw-watcher-window_{host}", "currentwindow", host=host)
+        watch.insert(bucket, [event(now - timedelta(minutes=age), 30, app=app, title="x")])
+    async with at_a_desk(watch.url) as asker:
+        assert (await asker.call("aw.now"))["window"]["app"] == "Own"
+
+
+@pytest.mark.parametrize(
+    "period", ["", "tomorrow", "2999-01-01", "2026-01-02/2026-01-01", "1990-01-01/2026-01-01", "x/y"]
+)
+async def test_a_period_that_makes_no_sense_is_refused(period: str, watch: Watch) -> None:
+    async with at_a_desk(watch.url) as asker:
+        for tool in ("aw.summary", "aw.timeline", "aw.chart"):
+            assert (await asker.failure(tool, period=period))["code"] == "invalid_argument"
+
+
+async def test_the_bars_of_a_chart_are_as_long_as_the_times(watch: Watch) -> None:
+    from PIL import Image
+
+    a_morning(watch)
+    async with at_a_desk(watch.url) as asker:
+        result = await asker.client.call("aw.chart", YESTERDAY)
+    (content,) = result["content"]
+    assert (content["type"], content["mimeType"]) == ("image", "image/png")
+    picture = Image.open(io.BytesIO(base64.b64decode(content["data"]))).convert("RGB")
+    code, firefox, mail = (bar_length(picture, colour) for colour in ((31, 119, 180), (255, 127, 14), (44, 160, 44)))
+    assert code / firefox == pytest.approx(3600 / 900, rel=0.02)
+    assert mail == pytest.approx(firefox, abs=1)
+
+
+def bar_length(picture: Any, colour: tuple[int, int, int]) -> int:
+    """The longest row of points of a colour."""
+    width, height = picture.size
+    points = picture.load()
+    return max(sum(points[x, y] == colour for x in range(width)) for y in range(height))
+
+
+async def test_titles_with_dollars_can_be_drawn(watch: Watch) -> None:
+    now = datetime.now(UTC)
+    watch.insert(
+        watch.bucket("w", "currentwindow"),
+        [event(now - timedelta(minutes=5), 60, app="a", title="$1 or \\frac{2}$ \n €")],
+    )
+    async with at_a_desk(watch.url) as asker:
+        result = await asker.client.call("aw.chart", {"period": "last_1h", "by": "title"})
+    assert result["content"][0]["type"] == "image"
+
+
+async def test_prompts_bring_the_facts_along(watch: Watch) -> None:
+    a_morning(watch)
+    async with at_a_desk(watch.url) as asker:
+        listed = {prompt["name"] for prompt in (await asker.client.result("prompts/list"))["prompts"]}
+        asked = {"name": "what_did_i_do", "arguments": {"period": "yesterday"}}
+        (message,) = (await asker.client.result("prompts/get", asked))["messages"]
+        standup = await asker.client.result("prompts/get", {"name": "standup"})
+    assert listed == {"what_did_i_do", "standup", "where_was_i", "week_in_review"}
+    assert "- Code: 1h 00m (67%)" in message["content"]["text"]
+    assert "away 30m" in message["content"]["text"]
+    assert "- Code: 1h 00m" in standup["messages"][0]["content"]["text"]

@@ -1,0 +1,134 @@
+"""A real screen: windows are found, text is read, private windows stay private, and programs describe themselves."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.packs.activity.desks import at_a_desk
+from tests.packs.activity.screens import Screen, eventually, screen
+from tests.packs.activity.test_sidecar import Sidecar, sidecar
+
+from hubbub.packs.activity.sidecar import accessibility, windows
+
+CAPTURE = {"capture": True}
+
+
+def wait_for_windows(*titles: str) -> None:
+    def are_there() -> bool:
+        found = {window.title for window in windows.all_windows() or []}
+        return set(titles) <= found
+
+    eventually(are_there, f"the windows {titles}")
+
+
+def wait_for_text(asked: Sidecar, text: str) -> dict[str, Any]:
+    """What is on the screen, once this is."""
+
+    def read() -> dict[str, Any] | None:
+        status, said = asked.ask("POST", "/parse", CAPTURE)
+        assert status == 200, said
+        return said if text in told(said) else None
+
+    found = eventually(read, text)
+    assert isinstance(found, dict)
+    return found
+
+
+def told(said: dict[str, Any]) -> str:
+    return "\n".join(element["content"] for element in said["parsed_content_list"])
+
+
+def test_windows_are_known_with_their_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with screen(tmp_path, monkeypatch) as shown:
+        shown.terminal("First window", "one")
+        wait_for_windows("First window")
+        (window,) = windows.all_windows() or []
+    assert (window.app.lower(), window.title, window.is_active) == ("xterm", "First window", True)
+    left, top, right, bottom = window.box
+    assert right - left > 300
+    assert bottom - top > 60
+
+
+def test_what_is_written_on_the_screen_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with screen(tmp_path, monkeypatch) as shown:
+        shown.terminal("Editor", "The quick brown fox")
+        wait_for_windows("Editor")
+        with sidecar("local") as asked:
+            said = wait_for_text(asked, "quick brown")
+            _, probe = asked.ask("GET", "/probe")
+    assert said["window"] == {"app": "XTerm", "title": "Editor"}
+    assert said["som_image_base64"]
+    assert (probe["engines"]["capture"], probe["engines"]["windows"]) == ("ok", "ok")
+
+
+def test_private_windows_are_black_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with screen(tmp_path, monkeypatch) as shown:
+        shown.terminal("My diary", "The secret elephant", "60x6+40+40")
+        shown.terminal("Editor", "The quick brown fox", "60x6+40+400")
+        wait_for_windows("My diary", "Editor")
+        with sidecar("local") as openly:
+            wait_for_text(openly, "elephant")
+        with sidecar("local", drop_titles=("diary",)) as asked:
+            said = wait_for_text(asked, "quick brown")
+            _, reread = asked.ask("POST", "/parse", {"base64_image": said["som_image_base64"]})
+    everything = json.dumps([told(said), told(reread)]).lower()
+    assert "elephant" not in everything
+    assert "diary" not in everything
+
+
+async def test_the_tool_tells_what_is_on_the_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with screen(tmp_path, monkeypatch) as shown:
+        shown.terminal("Editor", "password: hunter2 and more")
+        wait_for_windows("Editor")
+        with sidecar("local") as asked:
+            wait_for_text(asked, "and more")
+            async with at_a_desk(sidecar_url=asked.url) as asker:
+                found = await asker.call("screen.read")
+    assert found["window"] == {"app": "XTerm", "title": "Editor"}
+    assert "and more" in found["text"]
+    assert "hunter2" not in json.dumps(found)
+
+
+def test_programs_that_describe_themselves_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with screen(tmp_path, monkeypatch, has_bus=True) as shown:
+        shown.question("Closing", "Keep the changes")
+        wait_for_windows("Closing")
+        eventually(lambda: any(node.name == "Save" for node in accessibility.read_tree() or []), "the tree")
+        with sidecar("local") as asked:
+            _, said = asked.ask("POST", "/parse", CAPTURE)
+    buttons = [item for item in said["parsed_content_list"] if item["content"] in ("Save", "Discard")]
+    assert {item["content"] for item in buttons if item["source"] == "a11y"} == {"Save", "Discard"}
+    assert all(item["interactivity"] for item in buttons if item["source"] == "a11y")
+    assert len(buttons) == 2  # what was read from the picture as well is told once
+
+
+def test_without_a_screen_there_is_a_clear_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    with sidecar("omniparser", "http://127.0.0.1:9") as asked:
+        status, said = asked.ask("POST", "/parse", CAPTURE)
+    assert (status, said["error"]) == (503, "capture_unavailable")
+
+
+def test_where_no_window_is_known_rules_about_windows_forbid_to_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with screen(tmp_path, monkeypatch, has_manager=False):
+        with sidecar("local", drop_apps=("keepass",)) as asked:
+            status, said = asked.ask("POST", "/parse", CAPTURE)
+        with sidecar("local", drop_text=("salary",)) as asked:
+            other_status, _ = asked.ask("POST", "/parse", CAPTURE)
+    assert (status, said["error"]) == (503, "windows_unknown")
+    assert other_status == 200
+
+
+def test_a_screen_is_told_as_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with screen(tmp_path, monkeypatch) as shown:
+        assert isinstance(shown, Screen)
+        with sidecar("local") as asked:
+            _, said = asked.ask("POST", "/parse", CAPTURE)
+    picture = base64.b64decode(said["som_image_base64"])
+    assert picture.startswith(b"\x89PNG")
+    assert said["window"] is None

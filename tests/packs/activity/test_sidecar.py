@@ -1,0 +1,276 @@
+"""The sidecar's two routes, as the protocol has them, with each engine; and who may ask."""
+
+import base64
+import http.client
+import io
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from tests.packs.activity.desks import at_a_desk
+from tests.packs.activity.odd_server import Odd, odd_server
+
+from hubbub import SettingsError, bounds
+from hubbub.packs.activity.settings import ActivitySettings, PrivacySettings
+from hubbub.packs.activity.sidecar import tesseract
+from hubbub.packs.activity.sidecar.command import check_host, make_engine
+from hubbub.packs.activity.sidecar.picture import Picture
+from hubbub.packs.activity.sidecar.server import SidecarServer
+
+needs_tesseract = pytest.mark.skipif(tesseract.version() is None, reason="no tesseract here: apt install tesseract-ocr")
+
+
+class Sidecar:
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}"
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        try:
+            connection.request(method, path, data, headers)
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            connection.close()
+
+
+@contextmanager
+def sidecar(engine: str = "mock", omniparser_url: str = "", **privacy: Any) -> Iterator[Sidecar]:
+    made = make_engine(engine, omniparser_url, ActivitySettings(privacy=PrivacySettings(**privacy)))
+    server = SidecarServer(("127.0.0.1", 0), made, takes_anything=engine == "mock")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield Sidecar(server.server_port)
+    finally:
+        server.shutdown()
+        thread.join(10)
+        server.server_close()
+
+
+def picture_of(*lines: str) -> str:
+    from PIL import Image, ImageDraw
+
+    image = Image.new("RGB", (900, 60 * len(lines) + 20), "white")
+    for number, line in enumerate(lines):
+        ImageDraw.Draw(image).text((20, 15 + 60 * number), line, fill="black", font_size=30)
+    out = io.BytesIO()
+    image.save(out, "PNG")
+    return base64.b64encode(out.getvalue()).decode()
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_the_mock_answers_like_the_original_s_and_says_what_it_is(slash: str) -> None:
+    with sidecar() as asked:
+        status, probe = asked.ask("GET", f"/probe{slash}")
+        parsed_status, parsed = asked.ask("POST", f"/parse{slash}", b"not even JSON")
+    assert (status, parsed_status) == (200, 200)
+    assert probe["mode"] == parsed["mode"] == "mock"
+    assert {"ok": True, "model": "omniparser-mock", "gpu": "unknown"}.items() <= probe.items()
+    assert [item["type"] for item in parsed["parsed_content_list"]] == ["text", "icon"]
+    assert all("mock" in item["content"] for item in parsed["parsed_content_list"])
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/"), ("GET", "/parse"), ("POST", "/probe"), ("GET", "/probe/x")])
+def test_other_paths_are_not_found(method: str, path: str) -> None:
+    with sidecar() as asked:
+        assert asked.ask(method, path) == (404, {"ok": False, "error": "not found"})
+
+
+@pytest.mark.parametrize(
+    ("headers", "error"),
+    [
+        ({"Host": "evil.example"}, "host_refused"),
+        ({"Host": ""}, "host_refused"),
+        ({"Origin": "http://localhost"}, "origin_refused"),
+    ],
+)
+def test_web_pages_may_not_look_at_the_screen(headers: dict[str, str], error: str) -> None:
+    with sidecar() as asked:
+        status, body = asked.ask("GET", "/probe", **headers)
+    assert (status, body["error"]) == (403, error)
+
+
+@needs_tesseract
+@pytest.mark.parametrize(
+    ("body", "status", "error"),
+    [
+        (b"{", 400, "invalid_json"),
+        (b"[]", 400, "invalid_json"),
+        ({}, 400, "missing_base64_image"),
+        ({"base64_image": ""}, 400, "missing_base64_image"),
+        ({"base64_image": 7}, 400, "missing_base64_image"),
+        ({"base64_image": "!"}, 400, "invalid_image"),
+        ({"base64_image": "aGVsbG8="}, 400, "invalid_image"),
+        ({"base64_image": "aGVsbG8=", "parse_options": {"lang": "../x"}}, 400, "invalid_option"),
+        ({"base64_image": "aGVsbG8=", "parse_options": {"region": [1]}}, 400, "invalid_option"),
+    ],
+)
+def test_a_wrong_request_is_told_what_is_wrong(body: Any, status: int, error: str) -> None:
+    with sidecar("local") as asked:
+        answered, said = asked.ask("POST", "/parse", body)
+    assert (answered, said["ok"], said["error"]) == (status, False, error)
+
+
+@needs_tesseract
+def test_what_is_too_large_is_not_taken_in() -> None:
+    with sidecar("local") as asked:
+        connection = http.client.HTTPConnection("127.0.0.1", asked.port, timeout=30)
+        connection.putrequest("POST", "/parse")
+        connection.putheader("Content-Length", str(bounds.SIDECAR_BODY_BYTES + 1))
+        connection.endheaders()
+        answer = connection.getresponse()
+        assert (answer.status, json.loads(answer.read())["error"]) == (413, "body_too_large")
+        connection.close()
+        bomb = io.BytesIO()
+        from PIL import Image
+
+        Image.new("1", (9000, 9000)).save(bomb, "PNG")
+        status, said = asked.ask("POST", "/parse", {"base64_image": base64.b64encode(bomb.getvalue()).decode()})
+    assert (status, said["error"]) == (413, "image_too_large")
+
+
+@needs_tesseract
+def test_the_local_engine_says_what_works() -> None:
+    with sidecar("local") as asked:
+        _, probe = asked.ask("GET", "/probe")
+    assert (probe["ok"], probe["mode"], probe["preflight_ok"], probe["ready"]) == (True, "local", True, True)
+    assert probe["reason"] == "ready"
+    assert probe["versions"]["tesseract"]
+    keys = {"missing_imports", "optional_missing", "missing_files", "missing_weights", "required_weights", "engines"}
+    assert keys <= set(probe)
+
+
+def test_without_tesseract_it_says_so_before_it_takes_a_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with sidecar("local") as asked:
+        _, probe = asked.ask("GET", "/probe")
+        status, said = asked.ask("POST", "/parse", b"not even JSON")
+    assert (probe["ok"], probe["preflight_ok"], probe["ready"], probe["reason"]) == (True, False, False, "ocr_missing")
+    assert (status, said["error"], said["preflight_ok"]) == (503, "preflight_only", False)
+
+
+@needs_tesseract
+def test_text_is_read_with_its_place() -> None:
+    with sidecar("local") as asked:
+        status, said = asked.ask(
+            "POST", "/parse", {"image_base64": picture_of("Hello from Hubbub", "Second line here")}
+        )
+    assert status == 200
+    assert said["ok"] is True
+    first, second = said["parsed_content_list"]
+    assert (first["content"], second["content"]) == ("Hello from Hubbub", "Second line here")
+    assert (first["type"], first["source"], first["interactivity"]) == ("text", "ocr", False)
+    left, top, right, bottom = first["bbox"]
+    assert 0 <= left < right <= 1
+    assert 0 <= top < bottom < second["bbox"][1] + 0.1
+    marked = Picture.read(base64.b64decode(said["som_image_base64"]))
+    assert (marked.width, marked.height) == (900, 140)
+
+
+@needs_tesseract
+def test_private_text_is_neither_told_nor_to_be_seen() -> None:
+    rules = {"drop_text": ("salary",), "mask_text": ("Ann",)}
+    with sidecar("local", **rules) as asked:
+        body = {
+            "base64_image": picture_of(
+                "My salary is large", "Hello to Ann today", "password: hunter2", "Everything works fine"
+            )
+        }
+        _, said = asked.ask("POST", "/parse", body)
+        told = [element["content"] for element in said["parsed_content_list"]]
+        again = {"base64_image": said["som_image_base64"]}
+        _, reread = asked.ask("POST", "/parse", again)
+    assert "Everything works fine" in told
+    assert any("[private]" in line for line in told)
+    assert any("[secret]" in line for line in told)
+    everything = json.dumps([told, reread["parsed_content_list"]]).lower()
+    assert not [word for word in ("salary", "large", "ann ", "hunter2") if word in everything]
+
+
+@needs_tesseract
+def test_a_private_region_is_black_before_anything_is_read() -> None:
+    with sidecar("local", regions=("900x60+0+0",)) as asked:
+        _, said = asked.ask("POST", "/parse", {"base64_image": picture_of("Top secret line", "Second line here")})
+    told = [element["content"] for element in said["parsed_content_list"]]
+    assert told[-1] == "Second line here"
+    assert "secret" not in " ".join(told)
+
+
+@needs_tesseract
+def test_only_a_part_of_a_picture_can_be_read() -> None:
+    with sidecar("local") as asked:
+        options = {"region": [0, 70, 900, 140]}
+        _, said = asked.ask(
+            "POST",
+            "/parse",
+            {"base64_image": picture_of("First line here", "Second line here"), "parse_options": options},
+        )
+    assert [element["content"] for element in said["parsed_content_list"]] == ["Second line here"]
+
+
+def omniparser(elements: list[Any], picture: str = "") -> Any:
+    def answer(method: str, path: str) -> Odd:
+        if not path.endswith("/"):
+            return Odd(307, b"", headers={"Location": f"{path}/"})
+        if method == "GET":
+            return Odd(body=b'{"message": "Omniparser API ready"}')
+        body = {"parsed_content_list": elements, "som_image_base64": picture, "latency": 0.5}
+        return Odd(body=json.dumps(body).encode())
+
+    return odd_server(answer)
+
+
+def test_omniparser_is_asked_and_what_it_says_passes_the_rules() -> None:
+    elements = [
+        {"type": "text", "content": "password: hunter2", "bbox": [0, 0, 0.5, 0.5]},
+        {"type": "icon", "content": "Save", "bbox": [0.5, 0.5, 1, 1]},
+        "odd",
+    ]
+    with omniparser(elements, picture_of("hunter2")) as remote, sidecar("omniparser", remote.url) as asked:
+        _, probe = asked.ask("GET", "/probe")
+        _, said = asked.ask("POST", "/parse", {"base64_image": picture_of("x")})
+        posted = [path for method, path, _ in remote.asked if method == "POST"]
+    assert (probe["ok"], probe["mode"], probe["ready"]) == (True, "omniparser", True)
+    assert [element["content"] for element in said["parsed_content_list"]] == ["password: [secret]", "Save"]
+    assert posted == ["/parse", "/parse/"]
+    marked = Picture.read(base64.b64decode(said["som_image_base64"]))
+    assert marked._image.getpixel((30, 30)) == (0, 0, 0)
+
+
+def test_an_omniparser_that_is_not_there_is_told_of() -> None:
+    with sidecar("omniparser", "http://127.0.0.1:9") as asked:
+        _, probe = asked.ask("GET", "/probe")
+        status, said = asked.ask("POST", "/parse", {"base64_image": picture_of("x")})
+    assert (probe["ok"], probe["reason"]) == (False, "unreachable")
+    assert (status, said["error"], said["kind"]) == (502, "omniparser_failed", "unreachable")
+
+
+async def test_the_pack_gets_on_with_the_sidecar() -> None:
+    with sidecar() as asked:
+        async with at_a_desk(sidecar_url=asked.url) as asker:
+            health = await asker.call("system.health")
+            screen = await asker.call("screen.read")
+    assert (health["sidecar_probe_status"], health["preflight_ok"], health["omni_probe"]["mode"]) == (
+        True,
+        True,
+        "mock",
+    )
+    assert screen["text"] == "mock text\nmock icon"
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.2", "example.org"])
+def test_an_address_that_strangers_reach_must_be_meant(host: str) -> None:
+    with pytest.raises(SettingsError, match="see the screen"):
+        check_host(host, insecure=False)
+    check_host(host, insecure=True)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "[::1]"])
+def test_one_that_only_this_machine_reaches_is_fine(host: str) -> None:
+    check_host(host, insecure=False)
