@@ -185,6 +185,8 @@ ERROR_BODY_BYTES: Final = 2000
 """What is kept of the body of an HTTP error."""
 RECONNECTS: Final = 20
 """How often one answer's stream is taken up again without anything new on it."""
+LISTENING_S: Final = 1.0
+"""How long the first call of a session waits for the stream on which the server may ask back."""
 STEADY_STREAM_S: Final = 30.0
 """A stream that lived longer than this was well, even if it brought nothing: failures are counted anew."""
 LONGEST_RETRY_S: Final = 300.0

@@ -472,6 +472,40 @@ async def test_an_answer_may_come_on_the_other_stream() -> None:
         assert (await client.call_tool("echo")).content[0].text == "elsewhere"
 
 
+async def test_a_question_on_a_stream_that_opens_late_is_not_missed() -> None:
+    streams: list[Asked] = []
+
+    async def handle(asked: Asked) -> None:
+        if asked.method == "GET":
+            await asyncio.sleep(0.2)
+            await asked.stream(": open\n\n")
+            streams.append(asked)
+            await asyncio.sleep(20)
+        elif asked.rpc == "tools/call":
+            assert streams, "what is said before anybody listens is lost"
+            await streams[0].stream('data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n')
+            await asked.result({"content": []})
+        else:
+            raise NotImplementedError
+
+    async with nothing_left(), scripted(legacy(handle)) as server, Client(config(server)) as client:
+        await client.call_tool("echo")
+        await until(lambda: server.count("answer") == 1)
+
+
+async def test_a_stream_that_never_opens_holds_up_the_first_call_only_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bounds, "LISTENING_S", 0.05)
+    handler = legacy(on("GET", lambda asked: asyncio.sleep(20)))
+    async with nothing_left(), scripted(handler) as server, Client(config(server)) as client:
+        async with asyncio.timeout(5):
+            assert (await client.call_tool("echo")).content[0].text == "called"
+        monkeypatch.setattr(bounds, "LISTENING_S", 20)
+        async with asyncio.timeout(5):
+            await client.call_tool("echo")
+
+
 async def test_a_redirect_is_never_followed() -> None:
     async with nothing_left(), scripted(legacy()) as victim:
 

@@ -9,6 +9,7 @@ DELETE at the end; in the modern era there is none of that. OAuth is not here.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
@@ -34,6 +35,7 @@ _FIELD_BYTES: Final = 64 * 1024
 """What an event may hold besides its data: names of fields, ids."""
 _SKIPPED: Final = 20
 """Short streams in a row that bring nothing before we listen no more."""
+_MAY_BE_ASKED_BACK: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 
 Headers = Callable[[], Awaitable[dict[str, str]]]
 
@@ -73,6 +75,8 @@ class HttpLink:
         self._in_flight = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._listening: asyncio.Task[None] | None = None
+        self._is_heard = asyncio.Event()
+        """Set when the server has answered whether it lets us listen."""
         self._is_closed = False
 
     async def start(self, receiver: Receiver) -> None:
@@ -93,6 +97,8 @@ class HttpLink:
         is_opening = outgoing.method == "initialize"
         if is_opening:
             self._offered_id = None
+        elif self._listening is not None and outgoing.method in _MAY_BE_ASKED_BACK:
+            await self._until_heard()
         headers = await self._all_headers(_POST, in_session=not (is_opening or outgoing.is_stateless), may_be_new=False)
         headers.update(outgoing.headers)
         has_session = _SESSION in headers
@@ -143,7 +149,8 @@ class HttpLink:
         self._session_id, self._offered_id = self._offered_id, None
         if self._listening is not None:
             self._listening.cancel()
-        self._listening = self._spawn(self._listen())
+        self._is_heard = asyncio.Event()
+        self._listening = self._spawn(self._listen(self._is_heard))
 
     async def close(self) -> None:
         """End the session with the server, briefly, and drop all connections."""
@@ -249,7 +256,20 @@ class HttpLink:
 
     # -- what the server says unasked --------------------------------------------------
 
-    async def _listen(self) -> None:
+    async def _until_heard(self) -> None:
+        """Many servers ask back on the stream of their own messages only, and what they say before it is open is lost.
+
+        A few send the head of that stream with its first event, so nobody waits for long.
+        """
+        is_heard = self._is_heard
+        if is_heard.is_set():
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(bounds.LISTENING_S):
+                await is_heard.wait()
+        is_heard.set()
+
+    async def _listen(self, is_heard: asyncio.Event) -> None:
         """Hold the stream of a legacy session open; a server that has none says so."""
         reading = _Reading(self._limit)
         while reading.reconnects < _SKIPPED:
@@ -263,6 +283,8 @@ class HttpLink:
                 return
             except TransportError:
                 answer = None
+            finally:
+                is_heard.set()
             if answer is not None:
                 reading.begin()
                 await self._hear(answer, reading)
