@@ -34,7 +34,7 @@ from hubbub.packs.peers.signalling import Alert, Incoming, Signalling
 from hubbub.packs.peers.signalling_client import SignallingClient
 from hubbub.packs.peers.strands import Strands
 from hubbub.packs.peers.trust import Trust
-from hubbub.packs.peers.watch import Watch
+from hubbub.packs.peers.watch import Watch, ping
 from hubbub.packs.peers.wire import Control, Hello, StrandAnswer, StrandOffer
 
 _BYE: Final = '{"bye":true}'
@@ -308,6 +308,7 @@ class Mesh:
         except PeersError:
             return
         self.greet(peer)
+        ping(link)
         self._finder.found(peer.stream_id)
         if peer.stream_id == self.options.target_stream_id:
             self._target_is_there.set()

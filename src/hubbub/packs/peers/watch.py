@@ -95,11 +95,11 @@ class Watch:
                 continue
             if stood_still:
                 link.note_life()
-                _ping(link)
+                ping(link)
             elif link.silent_s > bounds.PEER_DEAD_S and (link.answers_pings or peer.standing.capabilities.hubbub_v1):
                 self._mesh.drop(peer, link, "no sign of life")
             elif link.silent_s > bounds.PEER_PING_S:
-                _ping(link)
+                ping(link)
         if peer.claim is not None:
             self._contest(peer)
 
@@ -108,7 +108,7 @@ class Watch:
         name = claimant.claim[0].from_stream_id
         for rival in self._mesh.roster:
             if rival is not claimant and rival.standing.stream_id == name and rival.link is not None:
-                _ping(rival.link)
+                ping(rival.link)
         self._mesh.settle_claim(claimant)
 
     def _look_for_answers(self, now: float) -> None:
@@ -135,7 +135,8 @@ class Watch:
         mesh.event("heartbeat_sent", ok=any(sent))
 
 
-def _ping(link: Link) -> None:
+def ping(link: Link) -> None:
+    """Ask for a sign of life; who answers once is taken for dead when it does not answer later."""
     try:
         link.send(f'{{"ping":{int(time.time() * 1000)}}}')
     except PeersError:
