@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from tests.packs.peers import judge as judging
@@ -19,3 +20,10 @@ def judge() -> Iterator[judging.Judge]:
         process.wait(timeout=10)
         assert process.stdout is not None
         process.stdout.close()
+
+
+@pytest.fixture
+def stage() -> Iterator[ExitStack]:
+    """Where programs are that end with the test."""
+    with ExitStack() as stack:
+        yield stack
