@@ -103,9 +103,12 @@ class Finder:
     def _is_of_interest(self, stream_id: str) -> bool:
         return stream_id != self._own if self._target is None else stream_id == self._target
 
+    def is_our_turn(self, stream_id: str) -> bool:
+        """Whether it is for us to ask, and not for them."""
+        return self._target is not None or self._own < stream_id
+
     def _patience(self, stream_id: str) -> float:
-        is_our_turn = self._target is not None or self._own < stream_id
-        return 0.0 if is_our_turn else bounds.PEER_VIEW_GRACE_S
+        return 0.0 if self.is_our_turn(stream_id) else bounds.PEER_VIEW_GRACE_S
 
     def _soon(self, stream_id: str, wait_s: float) -> None:
         self._stop(stream_id)

@@ -34,6 +34,7 @@ from hubbub.packs.peers.signalling import Alert, Incoming, Signalling
 from hubbub.packs.peers.signalling_client import SignallingClient
 from hubbub.packs.peers.strands import Strands
 from hubbub.packs.peers.trust import Trust
+from hubbub.packs.peers.turns import turns
 from hubbub.packs.peers.watch import Watch, ping
 from hubbub.packs.peers.wire import Control, Hello, StrandAnswer, StrandOffer
 
@@ -64,6 +65,7 @@ class Mesh:
         self._names = WireNames(options.password)
         self._signalling: Signalling = signalling or self._client()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._turns: set[str] = set()
         self._target_is_there = asyncio.Event()
         self._sending = Sending(self.roster, self.trust, self.event, lambda: self.state == "connected")
         self._reception = Reception(self)
@@ -134,6 +136,8 @@ class Mesh:
             return
         self.state = "stopped"
         self._finder.close()
+        for stream_id in list(self._turns):
+            self._give_turn_back(stream_id)
         await self._watch.stop()
         await self._signalling.close()
         links = [link for peer in self.roster for link in peer.links.values()]
@@ -310,6 +314,7 @@ class Mesh:
         self.greet(peer)
         ping(link)
         self._finder.found(peer.stream_id)
+        self._give_turn_back(peer.stream_id)
         if peer.stream_id == self.options.target_stream_id:
             self._target_is_there.set()
         if peer.standing.counts and self.trust.admits(peer.standing):
@@ -355,6 +360,7 @@ class Mesh:
             detail = {"uuid": peer.uuid, "streamID": peer.stream_id, "reason": reason}
             self.event("peer_disconnected", uuid=peer.uuid, detail=detail)
             self.listener.on_peer_gone(peer.view(self.trust))
+        self._give_turn_back(peer.stream_id)
         if self.state != "stopped" and reason != _SUPERSEDED and not self.roster.has_stream(peer.stream_id):
             self._finder.lost(peer.stream_id, is_over=reason == "bye")
 
@@ -377,10 +383,24 @@ class Mesh:
         self.event("connected")
 
     def _ask(self, stream_id: str) -> None:
+        self._turns.add(stream_id)
+        is_patient = not self._finder.is_our_turn(stream_id)
+        turns().take((id(self), stream_id), lambda: self._play(stream_id), is_patient=is_patient)
+
+    def _play(self, stream_id: str) -> None:
+        if self.roster.has_stream(stream_id):
+            self._give_turn_back(stream_id)
+            return
         self.tell({"request": "play", "streamID": self._names.stream(stream_id)})
         self._watch.asked(stream_id)
+
+    def _give_turn_back(self, stream_id: str | None) -> None:
+        if stream_id in self._turns:
+            self._turns.discard(stream_id)
+            turns().done((id(self), stream_id))
 
     def unanswered(self, stream_id: str) -> None:
         """Somebody did not answer our wish for a connection."""
         if not self.roster.has_stream(stream_id):
+            self._give_turn_back(stream_id)
             self._finder.lost(stream_id, is_over=False)
