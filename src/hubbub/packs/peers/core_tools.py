@@ -57,7 +57,14 @@ def _register_sessions(server: Server, sessions: Sessions) -> None:
     @ContractTool("vdo_connect", CONNECT_FIELDS, ("room",), ACTS).on(server)
     async def connect(arguments: Arguments) -> Result:
         """Enter a room and find the peers in it. The session_id in the result is for all other tools."""
-        options = read_options(arguments, sessions.settings, sessions.secrets)
+        profile = active_profile(server)
+        options = read_options(
+            arguments,
+            sessions.settings,
+            sessions.secrets,
+            has_files=profile.has("vdo_file_"),
+            has_state=profile.has("vdo_state_"),
+        )
         session = await sessions.open(options, arguments.owner)
         return {"ok": True, **session.status(), "effective_config": session.options.shown()}
 

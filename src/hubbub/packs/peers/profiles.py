@@ -54,7 +54,7 @@ def active_profile(server: Server) -> ActiveProfile:
     """The profile that a server uses: the one whose tools are those that are to be seen."""
     tools = [tool for tool in server.tools if tool.name.startswith("vdo_")]
     shown = tuple(tool.name for tool in tools if server.view.shows(tool))
-    for name in ("full", "file", "state", "core"):
-        if shown == tuple(tool.name for tool in tools if PROFILES[name].shows(tool)):
+    for name, view in PROFILES.items():
+        if shown == tuple(tool.name for tool in tools if view.shows(tool)):
             return ActiveProfile(name, shown)
     return ActiveProfile("custom", shown)

@@ -29,6 +29,8 @@ from hubbub.packs.peers.wire import (
 
 _BAD_FRAMES: Final = 100
 _KEEP_ALIVE: Final = "bridge.keepalive"
+_OF_THE_UPPER_HALF: Final = ("file.", "state.")
+"""It has events of its own for kinds of these families that it does not know."""
 _EVENT_REASONS: Final = {NOT_ALLOWED: "peer_not_allowed"}
 
 
@@ -133,10 +135,10 @@ class Reception:
         trust = self._host.trust
         try:
             trust.check_origin(peer.standing, envelope)
-            if not envelope.is_known:
+            if not envelope.is_known and not envelope.kind.startswith(_OF_THE_UPPER_HALF):
                 self._unknown(peer, envelope)
                 return
-            payload = envelope.read()
+            payload = envelope.read() if envelope.is_known else None
             match payload:
                 case Hello():
                     self._greeted(peer, envelope, payload)

@@ -15,8 +15,9 @@ from typing import Any, Final
 from hubbub.packs.peers.event_queue import EventQueue, iso_time, size_of
 from hubbub.packs.peers.peer_view import PeerView
 from hubbub.packs.peers.room import MakeRoom, Room
-from hubbub.packs.peers.session_options import SessionOptions, shown_host
+from hubbub.packs.peers.session_options import SessionOptions
 from hubbub.packs.peers.settings import PeersSettings
+from hubbub.packs.peers.signalling import shown_host
 from hubbub.packs.peers.state_sync import StateSync
 from hubbub.packs.peers.wire import Envelope
 

@@ -6,12 +6,12 @@ common with the tool's schema is made of them.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from hubbub import bounds
 from hubbub.packs.peers import tokens
@@ -21,6 +21,7 @@ from hubbub.packs.peers.engine import IceServer
 from hubbub.packs.peers.names import sanitise, short_id
 from hubbub.packs.peers.room import RoomOptions
 from hubbub.packs.peers.settings import PeersSettings
+from hubbub.packs.peers.signalling import shown_host
 
 _NUMBERS: Final = {
     # name: what it is, usual, largest, smallest
@@ -42,7 +43,6 @@ _NUMBERS: Final = {
     ),
 }
 _LEAST_CHUNK: Final = 1024
-_USERINFO: Final = re.compile(r"(?<=//)[^/@]*@")
 
 CONNECT_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "room": string("The room: everybody in it finds each other."),
@@ -91,6 +91,9 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
     files: FileOptions = FileOptions()
     state_max_keys: int = bounds.STATE_KEYS
     state_max_snapshot_entries: int = bounds.STATE_SNAPSHOT_ENTRIES
+    has_files: bool = True
+    """Whether files are taken: not where no tool could read them."""
+    has_state: bool = True
     is_debugging: bool = False
 
     def shown(self) -> dict[str, Any]:
@@ -120,12 +123,14 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
         return shown if files.spool_dir is None else {**shown, "file_spool_dir": files.spool_dir}
 
 
-def shown_host(host: str) -> str:
-    """An address without who logs in there."""
-    return _USERINFO.sub("", host)
-
-
-def read_options(arguments: Arguments, settings: PeersSettings, secrets: Sequence[str] = ()) -> SessionOptions:
+def read_options(
+    arguments: Arguments,
+    settings: PeersSettings,
+    secrets: Sequence[str] = (),
+    *,
+    has_files: bool = True,
+    has_state: bool = True,
+) -> SessionOptions:
     """What a caller wants, and where it says nothing, what the settings say.
 
     Raises: ArgumentsInvalid, ToolError.
@@ -133,11 +138,15 @@ def read_options(arguments: Arguments, settings: PeersSettings, secrets: Sequenc
     numbers = {
         name: arguments.count(name, usual, cap, least=least) for name, (_, usual, cap, least) in _NUMBERS.items()
     }
+    able = {"file_transfer_v1": has_files, "resume_v1": has_files, "state_v1": has_state}
+    room = _room(arguments, settings, numbers, secrets)
     return SessionOptions(
-        room=_room(arguments, settings, numbers, secrets),
+        room=replace(room, capabilities=frozenset(name for name, is_so in able.items() if is_so)),
         files=_files(arguments, settings, numbers),
         state_max_keys=numbers["state_max_keys"],
         state_max_snapshot_entries=numbers["state_max_snapshot_entries"],
+        has_files=has_files,
+        has_state=has_state,
         is_debugging=arguments.flag("debug", False),
     )
 
@@ -159,7 +168,7 @@ def _room(
         room=room,
         stream_id=stream_id,
         target_stream_id=None if target == stream_id else target,
-        host=arguments.text("host") or settings.host,
+        host=_host(arguments.text("host") or settings.host),
         password=_password(arguments["password"]),
         label=arguments.text("label") or "mcp_bridge",
         engine=settings.engine,
@@ -197,6 +206,12 @@ def _name(arguments: Arguments, field: str) -> str | None:
     if name is not None and len(name) > bounds.SIGNAL_NAME_CHARACTERS:
         raise refused(f"invalid {field}: it must have at most {bounds.SIGNAL_NAME_CHARACTERS} characters")
     return name
+
+
+def _host(host: str) -> str:
+    if not host.startswith(("ws://", "wss://")):
+        raise refused(f"invalid host {shown_host(host)[:200]!r}: it must begin with ws:// or wss://")
+    return host
 
 
 def _password(given: Any) -> str | Literal[False] | None:
