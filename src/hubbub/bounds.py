@@ -527,6 +527,46 @@ PEER_EVENTS_ANSWER_BYTES: Final = 1024 * 1024
 PEER_GOODBYE_S: Final = 5.0
 """How long a session may take to leave when the server stops."""
 
+# -- files between peers ---------------------------------------------------------
+FILE_CHUNK_BYTES: Final = 65_536
+"""One chunk of a file, unless somebody wants another size."""
+FILE_CHUNK_LEAST: Final = 1024
+"""The smallest chunk."""
+FILE_CHUNK_MOST: Final = 262_144
+"""The largest chunk; less where a frame would become too large."""
+FILE_MAX_BYTES: Final = 67_108_864
+"""The largest file, unless a session says otherwise."""
+FILE_MAX_BYTES_CAP: Final = 8 * 1024**3
+"""The largest that a session may say."""
+FILE_WINDOW_BYTES: Final = 8 * 1024 * 1024
+"""What another Hubbub may have been sent and not yet confirmed."""
+FILE_ENVELOPE_WINDOW_BYTES: Final = 1024 * 1024
+"""The same for chunks in envelopes, which are read one by one."""
+FILE_BACKLOG_BYTES: Final = 2 * FILE_WINDOW_BYTES
+"""Bytes of one transfer that wait to be written; what comes above that is thrown away and has to be sent again."""
+FILE_BLOCK_BYTES: Final = 1024 * 1024
+"""What is read from a disk or written to it at once."""
+FILE_ENVELOPE_OVERHEAD: Final = 1024
+"""What an envelope adds to the base64 of a chunk, at most: names of 64 and ids of 256 characters included."""
+FILE_INCOMING_OF_ONE_PEER: Final = 8
+"""Transfers of one peer that are not finished."""
+FILE_QUOTA_FILES: Final = 4
+"""How many of the largest files one peer may have here at once, in bytes, finished ones included."""
+FILES_KEPT: Final = 12
+"""Finished transfers that are remembered, in each direction."""
+FILES_SENT_AT_ONCE: Final = 32
+"""Transfers that one session sends at once."""
+FILE_IDLE_S: Final = 900.0
+"""How long an unfinished transfer waits for its sender before its place may be given away."""
+FILE_GAPS: Final = 64
+"""Gaps that a receiver tells of at once."""
+FILE_NOTICES: Final = 32
+"""How many parts of one transfer are told of one by one."""
+FILE_NAME_CHARACTERS: Final = 200
+"""A file's name as a peer gives it; longer ones are cut."""
+FILE_ANSWER_BYTES: Final = 8 * 1024 * 1024
+"""The largest file that a tool answers with; larger ones have to be saved."""
+
 # -- the signalling server -------------------------------------------------------
 SIGNAL_MESSAGE_BYTES: Final = 256 * 1024
 """One message; an encrypted description takes a few thousand bytes."""
