@@ -12,14 +12,16 @@ import time
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
+from hubbub.packs.peers.arguments import refused
 from hubbub.packs.peers.event_queue import EventQueue, iso_time, size_of
+from hubbub.packs.peers.files.files import Files
 from hubbub.packs.peers.peer_view import PeerView
 from hubbub.packs.peers.room import MakeRoom, Room
 from hubbub.packs.peers.session_options import SessionOptions
 from hubbub.packs.peers.settings import PeersSettings
 from hubbub.packs.peers.signalling import shown_host
 from hubbub.packs.peers.state_sync import StateSync
-from hubbub.packs.peers.wire import Envelope
+from hubbub.packs.peers.wire import Envelope, FileNack, FileOffer
 
 logger = logging.getLogger("hubbub.peers")
 
@@ -31,6 +33,7 @@ _TIMES: Final = {
 }
 _CARRY: Final = {"data_received": "data", "state_updated": "value"}
 """Events that carry something of any size."""
+_NO_FILES: Final = "files are not taken here"
 _STALE_BEATS: Final = 4
 _STALE_S: Final = 60.0
 
@@ -56,6 +59,7 @@ class Session:
         self.events = EventQueue()
         self.state = StateSync(self, options.room.stream_id, options.state_max_keys, options.state_max_snapshot_entries)
         self.room: Room = make_room(options.room, self)
+        self._files = Files(self) if options.has_files else None
         self.used_at = time.monotonic()
         self._times: dict[str, str | None] = dict.fromkeys(_TIMES.values())
         self._delay_ms = round(options.room.reconnect_s * 1000)
@@ -83,6 +87,8 @@ class Session:
                 task.cancel()
             if self._tasks:
                 await asyncio.wait(self._tasks)
+            if self._files is not None:
+                await self._files.close()
             await self.room.disconnect()
             self.emit("stopped")
             self.events.close()
@@ -116,6 +122,16 @@ class Session:
         else:
             self.events.put(type, fields, size_of(fields[carried]))
 
+    @property
+    def files(self) -> Files:
+        """Its files.
+
+        Raises: ToolError, if it takes none.
+        """
+        if self._files is None:
+            raise refused("this session has no files: no tool for them was there when it was made")
+        return self._files
+
     def resolve(self, target: str | None) -> str | None:
         """The uuid of whoever is meant; as it was given if nobody is."""
         peer = None if target is None else self.room.find(target)
@@ -143,8 +159,8 @@ class Session:
             **self._times,
             "last_error": room.last_error,
             "state_keys": len(self.state.shared),
-            "outgoing_transfers": 0,
-            "incoming_transfers": 0,
+            "outgoing_transfers": 0 if self._files is None else len(self._files.outgoing),
+            "incoming_transfers": 0 if self._files is None else len(self._files.incoming),
             "queued_events": len(self.events),
             "dropped_events": self.events.dropped,
         }
@@ -164,23 +180,46 @@ class Session:
 
     def on_envelope(self, peer: PeerView, envelope: Envelope) -> None:
         """A file or state envelope came."""
-        if envelope.kind.startswith("state."):
+        if not envelope.kind.startswith("state."):
+            self._on_file(peer, envelope)
+        elif self.options.has_state or not envelope.is_known:
             self.state.on_envelope(peer, envelope)
 
+    def _on_file(self, peer: PeerView, envelope: Envelope) -> None:
+        transfer_id = envelope.payload.get("transfer_id")
+        if not isinstance(transfer_id, str) or not transfer_id:
+            self.emit("file_protocol_error", reason="missing_transfer_id", kind=envelope.kind[:64], from_uuid=peer.uuid)
+        elif not envelope.is_known:
+            self.emit("file_protocol_unhandled", transfer_id=transfer_id[:256], kind=envelope.kind[:64])
+        elif self._files is not None:
+            self._files.on_envelope(peer, envelope)
+        elif envelope.kind == FileOffer.kind:
+            self.emit("file_offer_rejected", transfer_id=transfer_id[:256], reason=_NO_FILES)
+            nack = {"transfer_id": transfer_id, "expected_seq": 0, "reason": _NO_FILES}
+            self.room.send_envelope(FileNack.kind, nack, to=peer.uuid)
+
     def on_bytes(self, peer: PeerView, data: bytes) -> None:
-        """Bytes came."""
+        """Bytes came: a part of a file."""
+        if self._files is not None:
+            self._files.on_bytes(peer, data)
 
     def on_peer_ready(self, peer: PeerView) -> None:
         """Somebody was admitted."""
-        self.state.on_peer_ready(peer)
+        if self.options.has_state:
+            self.state.on_peer_ready(peer)
+        if self._files is not None:
+            self._files.on_peer_ready(peer)
 
     def on_peer_gone(self, peer: PeerView) -> None:
         """Somebody is gone."""
         self.state.on_peer_gone(peer)
+        if self._files is not None:
+            self._files.on_peer_gone(peer)
 
     def on_heartbeat(self, peer: PeerView, state_digest: str | None) -> None:
         """Somebody said that they are there."""
-        self.state.on_heartbeat(peer, state_digest)
+        if self.options.has_state:
+            self.state.on_heartbeat(peer, state_digest)
 
     def on_event(self, type: str, fields: Mapping[str, Any]) -> None:
         """Something happened in the room."""
@@ -195,7 +234,7 @@ class Session:
 
     def state_digest(self) -> str | None:
         """Of the shared state."""
-        return self.state.shared.digest
+        return self.state.shared.digest if self.options.has_state else None
 
 
 def _shown(peer: PeerView, stale_s: float) -> dict[str, Any]:

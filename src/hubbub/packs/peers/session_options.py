@@ -18,6 +18,7 @@ from hubbub.packs.peers import tokens
 from hubbub.packs.peers.arguments import Arguments, refused
 from hubbub.packs.peers.contract_tool import boolean, integer, string
 from hubbub.packs.peers.engine import IceServer
+from hubbub.packs.peers.files.options import FileOptions
 from hubbub.packs.peers.names import sanitise, short_id
 from hubbub.packs.peers.room import RoomOptions
 from hubbub.packs.peers.settings import PeersSettings
@@ -29,8 +30,13 @@ _NUMBERS: Final = {
     "reconnect_ms": ("First pause before the signalling server is tried again.", 3000, 30_000, 1),
     "max_reconnect_ms": ("Longest such pause.", 30_000, 120_000, 1),
     "join_token_ttl_ms": ("How long a join token that is made here is good.", 600_000, 86_400_000, 1),
-    "file_chunk_bytes": ("Size of the parts that files are sent in.", 65_536, 262_144, 1),
-    "file_max_bytes": ("The largest file, either way.", 67_108_864, 8 * 1024**3, 1),
+    "file_chunk_bytes": (
+        "Size of the parts that files are sent in.",
+        bounds.FILE_CHUNK_BYTES,
+        bounds.FILE_CHUNK_MOST,
+        1,
+    ),
+    "file_max_bytes": ("The largest file, either way.", bounds.FILE_MAX_BYTES, bounds.FILE_MAX_BYTES_CAP, 1),
     "file_ack_timeout_ms": ("How long a part may go unconfirmed before it is asked about.", 1200, 30_000, 1),
     "file_max_retries": ("How often a part is tried again.", 6, 1000, 0),
     "file_spool_threshold_bytes": ("Files of this size or more are kept on disk.", 4_194_304, 536_870_912, 1),
@@ -42,7 +48,6 @@ _NUMBERS: Final = {
         1,
     ),
 }
-_LEAST_CHUNK: Final = 1024
 
 CONNECT_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "room": string("The room: everybody in it finds each other."),
@@ -69,19 +74,6 @@ CONNECT_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "keep_spool_files": boolean("Leave them there when the session ends.", False),
     **{name: integer(*rest) for name, rest in _NUMBERS.items()},
 }
-
-
-class FileOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What `vdo_connect` and the settings say about files; numbers are within their bounds already."""
-
-    chunk_bytes: int = 65_536
-    max_bytes: int = 67_108_864
-    ack_timeout_s: float = 1.2
-    max_retries: int = 6
-    spool_dir: str | None = None
-    spool_threshold_bytes: int = 4_194_304
-    keep_spool_files: bool = False
-    folders: tuple[str, ...] = ()
 
 
 class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,7 +182,7 @@ def _room(
 
 def _files(arguments: Arguments, settings: PeersSettings, numbers: dict[str, int]) -> FileOptions:
     return FileOptions(
-        chunk_bytes=max(numbers["file_chunk_bytes"], _LEAST_CHUNK),
+        chunk_bytes=max(numbers["file_chunk_bytes"], bounds.FILE_CHUNK_LEAST),
         max_bytes=numbers["file_max_bytes"],
         ack_timeout_s=numbers["file_ack_timeout_ms"] / 1000,
         max_retries=numbers["file_max_retries"],

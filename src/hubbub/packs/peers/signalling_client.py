@@ -91,7 +91,8 @@ class SignallingClient:
             )
         except TransportError as error:
             raise SignallingFailed(
-                f"no signalling server at {shown_host(self._host)} ({error.message}); run `hubbub signal` or pass `host`"
+                f"no signalling server at {shown_host(self._host)} ({error.message}); "
+                "run `hubbub signal` or pass `host`"
             ) from error
         try:
             async with asyncio.timeout(bounds.SIGNAL_JOIN_S):
@@ -99,7 +100,9 @@ class SignallingClient:
                 await self._seed(socket, is_answered=listing.is_seeding)
         except (TimeoutError, TransportError) as error:
             await socket.close()
-            raise SignallingFailed(f"the signalling server at {shown_host(self._host)} did not let us in in time") from error
+            raise SignallingFailed(
+                f"the signalling server at {shown_host(self._host)} did not let us in in time"
+            ) from error
         except BaseException:
             await socket.close()
             raise
