@@ -564,8 +564,14 @@ FILE_NOTICES: Final = 32
 """How many parts of one transfer are told of one by one."""
 FILE_NAME_CHARACTERS: Final = 200
 """A file's name as a peer gives it; longer ones are cut."""
-FILE_ANSWER_BYTES: Final = 8 * 1024 * 1024
-"""The largest file that a tool answers with; larger ones have to be saved."""
+FILE_ANSWER_BYTES: Final = 1024 * 1024
+"""The largest file that a tool answers with; the answer, which holds it twice, fits into one message."""
+FILE_TIMEOUT_MS: Final = 86_400_000
+"""The longest that a caller may wait for a transfer."""
+FILE_ACK_TIMEOUT_MS: Final = 30_000
+"""The longest that it may wait for a part."""
+FILE_RETRIES: Final = 1000
+"""The most that it may want a part to be tried again."""
 
 # -- the signalling server -------------------------------------------------------
 SIGNAL_MESSAGE_BYTES: Final = 256 * 1024

@@ -49,7 +49,14 @@ class FileEnd(End):
     """One agent in a room, with files below a folder of its own."""
 
     def __init__(
-        self, host: str, name: str, folder: Path, engine: str = "wrtc", *, files: dict[str, Any] | None = None, **more: Any
+        self,
+        host: str,
+        name: str,
+        folder: Path,
+        engine: str = "wrtc",
+        *,
+        files: dict[str, Any] | None = None,
+        **more: Any,
     ) -> None:
         super().__init__(host, name, engine, **more)
         self.notes = FileNotes()

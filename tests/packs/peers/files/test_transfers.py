@@ -19,7 +19,12 @@ async def test_a_file_arrives_whole(engines: tuple[str, str], tmp_path: Path) ->
         sent = await ann.files.send_path(path, Sending(mime="text/x-report"))
         assert (sent.status, sent.name, sent.layout.total_chunks) == ("completed", "report.bin", 77)
         [came] = bob.files.incoming
-        assert (came.status, came.name, came.mime, came.is_spooled) == ("completed", "report.bin", "text/x-report", True)
+        assert (came.status, came.name, came.mime, came.is_spooled) == (
+            "completed",
+            "report.bin",
+            "text/x-report",
+            True,
+        )
         assert bob.content(came) == Path(path).read_bytes()
         assert came.file_hash == sent.file_hash
         assert not [envelope for _, envelope in bob.notes.envelopes if envelope.kind == "file.chunk"]
