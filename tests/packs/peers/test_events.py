@@ -243,7 +243,7 @@ async def test_sync_peer_rejected() -> None:
 async def test_protocol_auth_failed() -> None:
     async with visited() as (ann, mallory):
         frame = mallory.trust.frame(None, "state.patch", {"key": "k", "value": 1, "actor": "m", "clock": 1})
-        mallory.say(json.dumps(forged := json.loads(frame)) if (forged := json.loads(frame)) is None else frame)
+        forged = json.loads(frame)
         forged["pipe"]["mac"] = "0" * 64
         mallory.say(forged)
         event = await ann.event("protocol_auth_failed")
@@ -407,12 +407,13 @@ async def test_what_does_not_fit_pushes_out_the_oldest_and_is_counted() -> None:
     async with pair(heartbeat_ms=120_000) as (ann, bob):
         await bob.take()
         for number in range(bounds.PEER_EVENTS + 100):
-            ann.server.tools  # noqa: B018
             sent = await ann.call("vdo_send", data=number)
             while not sent["ok"]:
                 await asyncio.sleep(0.01)
                 sent = await ann.call("vdo_send", data=number)
-        await bob.until(lambda status: status["queued_events"] == bounds.PEER_EVENTS and status["dropped_events"] >= 100)
+        await bob.until(
+            lambda status: status["queued_events"] == bounds.PEER_EVENTS and status["dropped_events"] >= 100
+        )
         told = await bob.call("vdo_receive", max_events=10_000)
         assert told["event_count"] == len(told["events"]) == 500
         assert told["dropped_events"] == 100

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 def install(server: Server, settings: PeersSettings) -> Sessions:
     """Register the tools."""
     from hubbub.packs.peers.core_tools import register_core_tools
+    from hubbub.packs.peers.file_tools import register_file_tools
     from hubbub.packs.peers.keychain import join_token_secrets
     from hubbub.packs.peers.sessions import Sessions
     from hubbub.packs.peers.state_tools import register_state_tools
 
     sessions = Sessions(settings, join_token_secrets(settings))
     register_core_tools(server, sessions)
+    register_file_tools(server, sessions)
     register_state_tools(server, sessions)
     return sessions
 
