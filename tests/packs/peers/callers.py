@@ -110,10 +110,17 @@ class Caller:
 
 @asynccontextmanager
 async def calling(
-    host: str = "", *, dialect: str = LEGACY, profile: str | None = None, **settings: Any
+    host: str = "",
+    *,
+    dialect: str = LEGACY,
+    profile: str | None = None,
+    usual_host: str | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Caller]:
-    """A caller of a server of its own."""
+    """A caller of a server of its own; `host` is where it connects to, `usual_host` what its server is set to."""
     server = Server("agent", version="1")
+    if usual_host is not None:
+        settings["host"] = usual_host
     part = install_pack(server, pack, PeersSettings(**settings))
     if profile is not None:
         use_profile(server, profile, [part])

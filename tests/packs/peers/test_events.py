@@ -112,7 +112,8 @@ async def test_disconnected_and_reconnect_scheduled() -> None:
 async def test_connection_failed() -> None:
     async with alone() as (ann, host), Stranger(host, "mallory") as mallory:
         address = mallory.said_by_server[0]["list"][0]["UUID"]
-        offer = mallory.sealed({"type": "offer", "sdp": "v=0"})
+        sdp = "v=0\nm=application nonsense\na=ice-ufrag:\na=fingerprint:\n"
+        offer = mallory.sealed({"type": "offer", "sdp": sdp})
         await mallory.tell(UUID=address, session="s1", streamID=mallory.names.stream("mallory"), **offer)
         detail = (await ann.event("connection_failed"))["detail"]
         assert detail["streamID"] == "mallory"
