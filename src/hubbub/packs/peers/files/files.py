@@ -13,7 +13,8 @@ from hubbub.packs.peers.arguments import refused
 from hubbub.packs.peers.failures import ChannelClosed, PeersError, WireError
 from hubbub.packs.peers.files import frames
 from hubbub.packs.peers.files.folders import Folders
-from hubbub.packs.peers.files.intake import Intake, is_id
+from hubbub.packs.peers.files.intake import Intake
+from hubbub.packs.peers.files.names import is_id, printable, shown_name
 from hubbub.packs.peers.files.options import FileSession, Sending
 from hubbub.packs.peers.files.parts import Layout
 from hubbub.packs.peers.files.sender import Sender
@@ -144,7 +145,7 @@ class Files:
             raise refused(f"transfer_id is in use: {transfer_id}")
         if len(self._running) >= bounds.FILES_SENT_AT_ONCE:
             raise refused("too many files are sent at once; wait for one of them")
-        transfer = Outgoing(transfer_id, sending.name or "file.bin", sending.mime, source)
+        transfer = Outgoing(transfer_id, shown_name(sending.name), printable(sending.mime)[:128], source)
         transfer.wanted_chunk_bytes = sending.chunk_bytes or self._options.chunk_bytes
         transfer.peer_uuid, transfer.peer_stream_id = peer.uuid, peer.stream_id
         return await self._run(transfer, sending)
@@ -182,6 +183,7 @@ class Files:
             raise
         finally:
             self._forget_old()
+        task.result()
         if transfer.status != "completed":
             raise self._failure(transfer)
         return transfer
@@ -320,7 +322,10 @@ class Files:
         store, total = transfer.store, transfer.layout.total_bytes
         for offset in range(0, total, bounds.FILE_BLOCK_BYTES):
             size = min(bounds.FILE_BLOCK_BYTES, total - offset)
-            block = b"" if store is None else store.read(offset, size)
+            try:
+                block = b"" if store is None else store.read(offset, size)
+            except OSError:
+                block = b""  # It was forgotten meanwhile.
             if len(block) != size:
                 raise PeersError(f"transfer payload unavailable: {transfer.transfer_id}")
             yield block

@@ -167,7 +167,7 @@ class Receiver:
             self._ack(batch[-1][1] - 1)
 
     async def _off_loop(self, function: Any, *arguments: Any) -> Any:
-        if self.transfer.is_spooled:
+        if self.transfer.is_spooled or self.transfer.layout.total_bytes > bounds.FILE_BLOCK_BYTES:
             return await asyncio.to_thread(function, *arguments)
         return function(*arguments)
 
