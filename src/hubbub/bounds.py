@@ -494,6 +494,94 @@ STATE_CLOCK: Final = 2**52
 """The highest clock that is taken from others: JavaScript can count on from there."""
 STATE_KEY_CHARACTERS: Final = 1024
 """A key of the shared state."""
+STATE_CLOCK_AHEAD_MS: Final = 24 * 3600 * 1000
+"""How far a clock of others may be ahead of Unix time in milliseconds; nobody writes that often."""
+STATE_ENTRY_BYTES: Final = PEER_FRAME_BYTES - 4096
+"""One key and its value as JSON: with its envelope it has to fit into a frame."""
+STATE_KEYS: Final = 2048
+"""Keys of one session, unless it says otherwise."""
+STATE_KEYS_CAP: Final = 50_000
+"""The most that a session may say."""
+STATE_SNAPSHOT_ENTRIES: Final = 4096
+"""Entries of one message of a snapshot, unless a session says otherwise."""
+STATE_SNAPSHOT_ENTRIES_CAP: Final = 100_000
+"""The most that a session may say."""
+STATE_BYTES: Final = 16 * 1024 * 1024
+"""All keys and values of one session."""
+STATE_PAGE_BYTES: Final = 48 * 1024
+"""Entries of one message of a snapshot, unless one alone is larger."""
+STATE_SNAPSHOT_S: Final = 1.0
+"""A peer is sent a snapshot, and asked for one, at most this often."""
+STATE_SNAPSHOT_PAUSE_S: Final = 120.0
+"""A peer whose snapshots bring nothing new is asked less and less, but at least this often while the two differ."""
+STATE_NOTICES: Final = 100
+"""Entries of one message of a snapshot that are told of one by one."""
+
+# -- sessions of the peers pack ----------------------------------------------------
+PEER_SESSIONS: Final = 32
+"""Sessions of one server, those that are just being made included."""
+PEER_SESSION_IDLE_S: Final = 24 * 3600.0
+"""How long nobody may use a session before it is closed."""
+PEER_EVENTS: Final = 2000
+"""Events that wait to be read; of more, the oldest are dropped."""
+PEER_EVENTS_BYTES: Final = 16 * 1024 * 1024
+"""What they may take as JSON."""
+PEER_EVENTS_ANSWER_BYTES: Final = 1024 * 1024
+"""Events of one answer; more are in the next, and one that is larger comes alone."""
+PEER_GOODBYE_S: Final = 5.0
+"""How long a session may take to leave when the server stops."""
+
+# -- files between peers ---------------------------------------------------------
+FILE_CHUNK_BYTES: Final = 65_536
+"""One chunk of a file, unless somebody wants another size."""
+FILE_CHUNK_LEAST: Final = 1024
+"""The smallest chunk."""
+FILE_CHUNK_MOST: Final = 262_144
+"""The largest chunk; less where a frame would become too large."""
+FILE_MAX_BYTES: Final = 67_108_864
+"""The largest file, unless a session says otherwise."""
+FILE_MAX_BYTES_CAP: Final = 8 * 1024**3
+"""The largest that a session may say."""
+FILE_WINDOW_BYTES: Final = 8 * 1024 * 1024
+"""What another Hubbub may have been sent and not yet confirmed."""
+FILE_ENVELOPE_WINDOW_BYTES: Final = 1024 * 1024
+"""The same for chunks in envelopes, which are read one by one."""
+FILE_BACKLOG_BYTES: Final = 2 * FILE_WINDOW_BYTES
+"""Bytes of one transfer that wait to be written; what comes above that is thrown away and has to be sent again."""
+FILE_BLOCK_BYTES: Final = 4 * 1024 * 1024
+"""What is read from a disk or written to it at once."""
+FILE_ENVELOPE_OVERHEAD: Final = 1024
+"""What an envelope adds to the base64 of a chunk, at most: names of 64 and ids of 256 characters included."""
+FILE_INCOMING_OF_ONE_PEER: Final = 8
+"""Transfers of one peer that are not finished."""
+FILE_QUOTA_FILES: Final = 4
+"""How many of the largest files one peer may have here at once, in bytes, finished ones included."""
+FILE_QUOTA_PEERS: Final = 16
+"""How many times that all peers together may have."""
+FILES_KEPT: Final = 12
+"""Finished transfers that are remembered: of each peer that sends, and of all that we sent."""
+FILES_KEPT_IN_ALL: Final = 256
+"""Finished transfers of all peers."""
+FILES_SENT_AT_ONCE: Final = 32
+"""Transfers that one session sends at once."""
+FILE_IDLE_S: Final = 900.0
+"""How long an unfinished transfer waits for its sender before its place may be given away."""
+FILE_GREETING_S: Final = 1.0
+"""How long a transfer waits for a peer that just came to say who it is, and for the way of bytes to it."""
+FILE_GAPS: Final = 64
+"""Gaps that a receiver tells of at once."""
+FILE_NOTICES: Final = 32
+"""How many parts of one transfer are told of one by one."""
+FILE_NAME_CHARACTERS: Final = 200
+"""A file's name as a peer gives it; longer ones are cut."""
+FILE_ANSWER_BYTES: Final = 1024 * 1024
+"""The largest file that a tool answers with; the answer, which holds it twice, fits into one message."""
+FILE_TIMEOUT_MS: Final = 86_400_000
+"""The longest that a caller may wait for a transfer."""
+FILE_ACK_TIMEOUT_MS: Final = 30_000
+"""The longest that it may wait for a part."""
+FILE_RETRIES: Final = 1000
+"""The most that it may want a part to be tried again."""
 
 # -- the signalling server -------------------------------------------------------
 SIGNAL_MESSAGE_BYTES: Final = 256 * 1024
