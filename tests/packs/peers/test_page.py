@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 from tests.browser.visiting import Pages, find_chromium, visiting
+from tests.packs.peers.bridges import Bridge, bridges
 from tests.packs.peers.rooms import End, room, signalling
 
 HERE = Path(__file__).parent / "page"
@@ -89,3 +92,39 @@ async def test_what_is_signed_for_a_page_is_what_javascript_signs(page: Page) ->
                     assert ann.mesh.send_envelope("state.patch", patch).ok
                 assert ann.mesh.send({"please": "echo", "value": "all heard"}).ok
                 await ann.notes.until(lambda: ann.notes.data)
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_a_page_exchanges_messages_and_files_with_an_agent(page: Page, tmp_path: Path, role: str) -> None:
+    async with signalling() as host, bridges(tmp_path, "ann") as (ann,):
+        await ann.connect(host)
+        with page.joining(host, role, "ann"):
+            await ann.until_knows("page", wait_s=START_S)
+            await ann.call("vdo_send", target="page", data={"please": "echo", "value": "from an agent"})
+            await ann.data(lambda data: data == {"echo": "from an agent"})
+            await take_a_file(ann, bytes_=300_000)
+            await give_a_file(ann, bytes_=300_000)
+
+
+async def take_a_file(ann: Bridge, bytes_: int) -> None:
+    """From the page: its chunks come one by one, each in an envelope, and are acknowledged."""
+    await ann.call("vdo_send", target="page", data={"please": "send", "bytes": bytes_, "seed": 7})
+    sent = (await ann.data(lambda data: "sent" in data))["sent"]
+    whole = bytes((at * 7 + (at >> 8)) & 255 for at in range(bytes_))
+    assert sent["file_hash"] == sha256(whole).hexdigest()
+    came = await ann.event("file_received", transfer_id=sent["transfer_id"])
+    assert (came["name"], came["total_bytes"], came["file_hash"]) == ("page.bin", bytes_, sent["file_hash"])
+    read = await ann.call("vdo_file_receive", transfer_id=sent["transfer_id"])
+    assert b64decode(read["data_base64"]) == whole
+
+
+async def give_a_file(ann: Bridge, bytes_: int) -> None:
+    """To the page: it takes envelopes only, and looks at every hash."""
+    whole = bytes(at * 11 & 255 for at in range(bytes_))
+    (ann.folder / "given.bin").write_bytes(whole)
+    given = await ann.call("vdo_file_send_path", target="page", file_path="given.bin")
+    assert given["transfer"]["status"] == "completed"
+    received = (await ann.data(lambda data: "received" in data))["received"]
+    hash_ = sha256(whole).hexdigest()
+    assert received["hash"] == given["transfer"]["file_hash"] == hash_
+    assert (received["name"], received["bytes"]) == ("given.bin", bytes_)
