@@ -466,8 +466,10 @@ PEER_GATHER_S: Final = 3.0
 """How long a description waits for our own addresses; later ones follow it."""
 PEER_CONNECT_S: Final = 20.0
 """One connection to a peer, from the offer to an open channel."""
-PEER_PING_S: Final = 2.0
-"""How long a peer may be quiet before it is asked whether it is there."""
+PEER_PING_S: Final = 3.0
+"""How long a peer may be quiet before it is asked whether it is there, and then again."""
+PEER_PING_LATER_S: Final = 1.0
+"""How much longer the publisher of a connection waits: that the viewer asked is answer enough."""
 PEER_DEAD_S: Final = 8.0
 """How long it may be quiet before it is taken for dead."""
 PEER_RECOVERY_S: Final = 5.0

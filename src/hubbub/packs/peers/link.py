@@ -56,6 +56,7 @@ class Link:
         self.session = session
         self.made_at = clock()
         self.heard_at = clock()
+        self.asked_at = clock()
         self.is_closed = False
         self.reason = ""
         self.is_described = False
@@ -93,6 +94,15 @@ class Link:
     def silent_s(self) -> float:
         """How long nothing was heard."""
         return self._clock() - self.heard_at
+
+    @property
+    def unasked_s(self) -> float:
+        """How long ago it was asked for a sign of life."""
+        return self._clock() - self.asked_at
+
+    def note_question(self) -> None:
+        """It is asked for a sign of life."""
+        self.asked_at = self._clock()
 
     def note_life(self) -> None:
         """Somebody is there."""

@@ -98,7 +98,7 @@ class Watch:
                 ping(link)
             elif link.silent_s > bounds.PEER_DEAD_S and (link.answers_pings or peer.standing.capabilities.hubbub_v1):
                 self._mesh.drop(peer, link, "no sign of life")
-            elif link.silent_s > bounds.PEER_PING_S:
+            elif _is_quiet(link):
                 ping(link)
         if peer.claim is not None:
             self._contest(peer)
@@ -135,8 +135,14 @@ class Watch:
         mesh.event("heartbeat_sent", ok=any(sent))
 
 
+def _is_quiet(link: Link) -> bool:
+    later_s = bounds.PEER_PING_LATER_S if link.role == "publisher" else 0.0
+    return link.silent_s > bounds.PEER_PING_S + later_s and link.unasked_s > bounds.PEER_PING_S
+
+
 def ping(link: Link) -> None:
     """Ask for a sign of life; who answers once is taken for dead when it does not answer later."""
+    link.note_question()
     try:
         link.send(f'{{"ping":{int(time.time() * 1000)}}}')
     except PeersError:
