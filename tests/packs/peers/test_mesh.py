@@ -12,6 +12,7 @@ from tests.packs.peers.stranger import Stranger
 
 from hubbub import bounds
 from hubbub.packs.peers import tokens
+from hubbub.packs.peers.engine import load_engine
 from hubbub.packs.peers.failures import PeersError, SignallingFailed, StreamIdTaken
 
 PATCH = {"key": "k", "value": 1, "actor": "mallory", "clock": 1, "updated_at": ""}
@@ -459,3 +460,23 @@ async def test_an_original_cannot_ask_for_more_connections() -> None:
             original.say({"ping": 1})
             await ann.notes.until(lambda: {"pong": 1} in original.heard)
             assert not ann.mesh.roster.find("vera").strands
+
+
+async def test_who_says_goodbye_is_gone_with_what_was_still_being_made() -> None:
+    """Else it would be there for a while by name, and its successor could not be reached."""
+    async with signalling() as host:
+        ann = End(host, "ann")
+        async with room(ann), Stranger(host) as mallory:
+            await mallory.view("ann")
+            mallory.greet()
+            await ann.until_knows("mallory")
+            never = load_engine("wrtc").connection()
+            never.create_channel("sendChannel")
+            offer = mallory.sealed({"type": "offer", "sdp": await never.offer()})
+            uuid, stream_id = mallory.said_by_server[-1]["UUID"], mallory.names.stream("mallory")
+            await mallory.tell(UUID=uuid, session="zzzzzzzz", streamID=stream_id, **offer)
+            await mallory.server_says(None)
+            mallory.say({"bye": True})
+            await ann.notes.until(lambda: "mallory" in ann.notes.gone, 3)
+            assert ann.mesh.find("mallory") is None
+            await never.close()

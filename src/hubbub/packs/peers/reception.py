@@ -105,7 +105,9 @@ class Reception:
             case "pong":
                 link.answers_pings = True
             case "bye":
-                self._host.drop(peer, link, "bye")
+                # What is still being made to somebody who leaves will never be open.
+                for each in [link, *(other for other in peer.links.values() if not other.is_open)]:
+                    self._host.drop(peer, each, "bye")
             case "description" | "candidate" | "candidates" | "restart":
                 self._host.control(peer, link, control)
 

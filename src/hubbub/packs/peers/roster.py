@@ -50,8 +50,8 @@ class Roster:
     def find(self, target: str) -> Peer | None:
         """By stream id, else by uuid."""
         named = [peer for peer in self._peers.values() if peer.stream_id == target]
-        # Who said the name itself comes before who only is said to have it.
-        named.sort(key=lambda peer: (peer.standing.stream_id == target, peer.link is not None), reverse=True)
+        # Who can be reached comes first, and of those who said the name itself before who only is said to have it.
+        named.sort(key=lambda peer: (peer.link is not None, peer.standing.stream_id == target), reverse=True)
         return named[0] if named else self._peers.get(target)
 
     def named(self, stream_id: str) -> list[Peer]:
