@@ -56,11 +56,14 @@ class Files:
         self._outgoing: dict[str, Outgoing] = {}
         self._senders: dict[str, Sender] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._is_closed = False
 
     # -- what the room brings ----------------------------------------------------------------
 
     def on_envelope(self, peer: PeerView, envelope: Envelope) -> None:
         """A `file.*` envelope of an admitted peer."""
+        if self._is_closed:
+            return
         try:
             said = envelope.read()
         except WireError:
@@ -88,7 +91,7 @@ class Files:
     def on_bytes(self, peer: PeerView, data: bytes) -> None:
         """A frame of bytes of another Hubbub."""
         frame = frames.read_frame(data)
-        if frame is not None:
+        if frame is not None and not self._is_closed:
             self._intake.bytes(peer, frame.transfer_id, frame.seq, frame.data)
 
     def on_peer_ready(self, peer: PeerView) -> None:
@@ -141,6 +144,8 @@ class Files:
         if not is_id(transfer_id):
             raise refused("invalid transfer_id: use up to 128 letters, digits and signs, without spaces")
         peer = self._target(sending.target)
+        if self._is_closed:
+            raise refused("the session was closed")
         if transfer_id in self._running:
             raise refused(f"transfer_id is in use: {transfer_id}")
         if len(self._running) >= bounds.FILES_SENT_AT_ONCE:
@@ -361,6 +366,7 @@ class Files:
 
     async def close(self) -> None:
         """Stop everything, and remove what was spooled."""
+        self._is_closed = True
         tasks = list(self._running.values())
         for transfer_id in list(self._running):
             self._stop(self._outgoing[transfer_id], "the session was closed", is_failure=True)

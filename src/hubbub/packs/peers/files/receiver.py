@@ -58,6 +58,11 @@ class Receiver:
         self._told = -1
         transfer.store, transfer.is_spooled = store, store.path is not None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being written."""
+        return self._task is None
+
     # -- parts that come -----------------------------------------------------------------
 
     def take_envelope(self, chunk: FileChunk) -> None:
