@@ -286,8 +286,8 @@ class Receiver:
     def accept(self) -> None:
         """Let the sender begin, or go on."""
         transfer = self.transfer
-        next_seq = transfer.parts.next_seq
-        self._say("file.accept", {"transfer_id": transfer.transfer_id, "next_seq": next_seq, **self._gaps()})
+        accept = {"transfer_id": transfer.transfer_id, "next_seq": transfer.parts.next_seq}
+        self._say("file.accept", {**accept, **self._gaps()} if self.is_hubbub else accept)
 
     def tell_state(self) -> None:
         """Say how far we are.
