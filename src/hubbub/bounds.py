@@ -490,6 +490,42 @@ STATE_CLOCK: Final = 2**52
 """The highest clock that is taken from others: JavaScript can count on from there."""
 STATE_KEY_CHARACTERS: Final = 1024
 """A key of the shared state."""
+STATE_CLOCK_AHEAD_MS: Final = 24 * 3600 * 1000
+"""How far a clock of others may be ahead of Unix time in milliseconds; nobody writes that often."""
+STATE_ENTRY_BYTES: Final = PEER_FRAME_BYTES - 4096
+"""One key and its value as JSON: with its envelope it has to fit into a frame."""
+STATE_KEYS: Final = 2048
+"""Keys of one session, unless it says otherwise."""
+STATE_KEYS_CAP: Final = 50_000
+"""The most that a session may say."""
+STATE_SNAPSHOT_ENTRIES: Final = 4096
+"""Entries of one message of a snapshot, unless a session says otherwise."""
+STATE_SNAPSHOT_ENTRIES_CAP: Final = 100_000
+"""The most that a session may say."""
+STATE_BYTES: Final = 16 * 1024 * 1024
+"""All keys and values of one session."""
+STATE_PAGE_BYTES: Final = 48 * 1024
+"""Entries of one message of a snapshot, unless one alone is larger."""
+STATE_SNAPSHOT_S: Final = 1.0
+"""A peer is sent a snapshot, and asked for one, at most this often."""
+STATE_SNAPSHOT_PAUSE_S: Final = 120.0
+"""A peer whose snapshots bring nothing new is asked less and less, but at least this often while the two differ."""
+STATE_NOTICES: Final = 100
+"""Entries of one message of a snapshot that are told of one by one."""
+
+# -- sessions of the peers pack ----------------------------------------------------
+PEER_SESSIONS: Final = 32
+"""Sessions of one server, those that are just being made included."""
+PEER_SESSION_IDLE_S: Final = 24 * 3600.0
+"""How long nobody may use a session before it is closed."""
+PEER_EVENTS: Final = 2000
+"""Events that wait to be read; of more, the oldest are dropped."""
+PEER_EVENTS_BYTES: Final = 16 * 1024 * 1024
+"""What they may take as JSON."""
+PEER_EVENTS_ANSWER_BYTES: Final = 1024 * 1024
+"""Events of one answer; more are in the next, and one that is larger comes alone."""
+PEER_GOODBYE_S: Final = 5.0
+"""How long a session may take to leave when the server stops."""
 
 # -- files between peers ---------------------------------------------------------
 FILE_CHUNK_BYTES: Final = 65_536

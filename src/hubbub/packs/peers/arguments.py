@@ -56,7 +56,7 @@ EVERYBODY: Final = Target()
 class Arguments:
     """What a caller gave to one tool."""
 
-    def __init__(self, tool: str, given: Mapping[str, Any], known: Collection[str]) -> None:
+    def __init__(self, tool: str, given: Mapping[str, Any], known: Collection[str], owner: str = "") -> None:
         """Take the arguments.
 
         Raises: ArgumentsInvalid, if there is one that the tool does not know.
@@ -65,6 +65,8 @@ class Arguments:
         if unknown:
             raise refused(f"{tool} received unsupported fields: {', '.join(unknown)[:500]}")
         self._given = given
+        self.owner = owner
+        """Who calls: what one caller opened is not there for others."""
 
     def __contains__(self, name: object) -> bool:
         return name in self._given

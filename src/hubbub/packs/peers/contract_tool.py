@@ -65,8 +65,8 @@ class ContractTool(msgspec.Struct, frozen=True):
         """Let a function be this tool; its docstring is the description."""
 
         def register(function: Run) -> Run:
-            async def run(arguments: dict[str, Any]) -> Any:
-                return await function(self.read(arguments))
+            async def run(arguments: dict[str, Any], context: Context) -> Any:
+                return await function(self.read(arguments, context))
 
             self._register(server, run, function.__doc__)
             return function
@@ -78,19 +78,19 @@ class ContractTool(msgspec.Struct, frozen=True):
 
         def register(function: RunWithContext) -> RunWithContext:
             async def run(arguments: dict[str, Any], context: Context) -> Any:
-                return await function(self.read(arguments), context)
+                return await function(self.read(arguments, context), context)
 
             self._register(server, run, function.__doc__)
             return function
 
         return register
 
-    def read(self, given: Mapping[str, Any]) -> Arguments:
+    def read(self, given: Mapping[str, Any], context: Context) -> Arguments:
         """The arguments of one call.
 
         Raises: ArgumentsInvalid.
         """
-        return Arguments(self.name, given, self.fields)
+        return Arguments(self.name, given, self.fields, context.caller.principal.name)
 
     def _register(self, server: Server, run: Callable[..., Any], description: str | None) -> None:
         schema: dict[str, Any] = {"type": "object", "properties": dict(self.fields), "additionalProperties": False}

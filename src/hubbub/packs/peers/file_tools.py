@@ -72,7 +72,13 @@ class FileOwner(Protocol):
     """A session, as far as these tools know it."""
 
     id: str
-    files: Files
+
+    @property
+    def files(self) -> Files:
+        """Its files.
+
+        Raises: ToolError, if it takes none.
+        """
 
 
 class FileSessions(Protocol):

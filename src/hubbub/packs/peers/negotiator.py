@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol
 
 from hubbub import bounds
@@ -74,7 +74,7 @@ class Negotiator:
         """Somebody asked us for a connection."""
         link = self._make(peer, "publisher", session_id())
         if link is not None:
-            self._floor.spawn(self._guarded(link, self._offer(peer, link)))
+            self._floor.spawn(self._guarded(link, lambda: self._offer(peer, link)))
 
     async def _offer(self, peer: Peer, link: Link) -> None:
         self._describe(peer, link, "offer", await link.connection.offer())
@@ -86,7 +86,7 @@ class Negotiator:
         """The offer that we asked for is here."""
         link = self._make(peer, "viewer", session)
         if link is not None:
-            self._floor.spawn(self._guarded(link, self._answer(peer, link, offer)))
+            self._floor.spawn(self._guarded(link, lambda: self._answer(peer, link, offer)))
 
     async def _answer(self, peer: Peer, link: Link, offer: str) -> None:
         answer = await link.connection.answer(offer)
@@ -184,10 +184,10 @@ class Negotiator:
             self._floor.spawn(previous.close("another connection took its place"))
         return link
 
-    async def _guarded(self, link: Link, work: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, link: Link, work: Callable[[], Awaitable[None]]) -> None:
         try:
             async with asyncio.timeout(bounds.PEER_CONNECT_S):
-                await work
+                await work()
         except PeersError as error:
             await link.close(error.message)
         except TimeoutError:

@@ -21,6 +21,7 @@ from hubbub.packs.peers.wire import (
     Heartbeat,
     Hello,
     HelloAck,
+    Payload,
     Reject,
     StrandOffer,
     read_envelope,
@@ -29,6 +30,8 @@ from hubbub.packs.peers.wire import (
 
 _BAD_FRAMES: Final = 100
 _KEEP_ALIVE: Final = "bridge.keepalive"
+_OF_THE_UPPER_HALF: Final = ("file.", "state.")
+"""It has events of its own for what it does not know of these families."""
 _EVENT_REASONS: Final = {NOT_ALLOWED: "peer_not_allowed"}
 
 
@@ -133,10 +136,10 @@ class Reception:
         trust = self._host.trust
         try:
             trust.check_origin(peer.standing, envelope)
-            if not envelope.is_known:
+            if not envelope.is_known and not envelope.kind.startswith(_OF_THE_UPPER_HALF):
                 self._unknown(peer, envelope)
                 return
-            payload = envelope.read()
+            payload = self._payload(envelope)
             match payload:
                 case Hello():
                     self._greeted(peer, envelope, payload)
@@ -152,10 +155,25 @@ class Reception:
                         self._host.strand(peer, payload)
                     else:
                         self._host.listener.on_envelope(peer.view(trust), envelope)
+                        if payload is None:
+                            self._bad_frame(peer, link)
         except Refused as refused:
             self._failed(peer, envelope.kind, refused)
         except WireError:
             self._bad_frame(peer, link)
+
+    @staticmethod
+    def _payload(envelope: Envelope) -> Payload | None:
+        """What it carries; None if that cannot be read, and the upper half will say so.
+
+        Raises: WireError.
+        """
+        try:
+            return envelope.read()
+        except WireError:
+            if envelope.kind.startswith(_OF_THE_UPPER_HALF):
+                return None
+            raise
 
     def _unknown(self, peer: Peer, envelope: Envelope) -> None:
         self._host.event("protocol_unknown", kind=envelope.kind[:64], uuid=peer.uuid, stream_id=peer.stream_id)

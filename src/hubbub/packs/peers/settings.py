@@ -38,6 +38,19 @@ class PeersSettings(msgspec.Struct, frozen=True, kw_only=True):
             env="VDON_MCP_JOIN_TOKEN_SECRET",
         ),
     ] = None
+    join_token_keyring: Annotated[
+        str | None,
+        setting(
+            "Where the system's keyring has that secret, if it is kept there.",
+            env="VDON_MCP_JOIN_TOKEN_KEYRING",
+            form="SERVICE/NAME",
+            pattern=r"^[^/]+/.",
+        ),
+    ] = None
+    join_token_old_secrets: Annotated[
+        tuple[Secret, ...],
+        setting("Secrets of before; tokens that were signed with them are still taken.", form="TEXT"),
+    ] = ()
     enforce_join_token: Annotated[
         bool,
         setting(
@@ -64,10 +77,17 @@ class PeersSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = False
     max_peers: Annotated[int, setting("Peers of one session at once.", ge=1, le=1000)] = bounds.PEERS_IN_A_ROOM
+    max_sessions: Annotated[int, setting("Sessions at once.", ge=1, le=1000)] = bounds.PEER_SESSIONS
+    session_idle_s: Annotated[float, setting("How long nobody may use a session before it is closed.", gt=0)] = (
+        bounds.PEER_SESSION_IDLE_S
+    )
+    bulk_connections: Annotated[
+        int, setting("Connections to each peer for files; more than one helps where packets are lost.", ge=1, le=4)
+    ] = 1
 
     def __post_init__(self) -> None:
-        if self.enforce_join_token and not self.join_token_secret:
+        if self.enforce_join_token and not self.join_token_secret and self.join_token_keyring is None:
             raise ValueError(
                 "enforce_join_token needs a secret to check tokens with; give --join-token-secret, "
-                "VDON_MCP_JOIN_TOKEN_SECRET or VDON_MCP_JOIN_TOKEN_SECRET_FILE"
+                "VDON_MCP_JOIN_TOKEN_SECRET, VDON_MCP_JOIN_TOKEN_SECRET_FILE or VDON_MCP_JOIN_TOKEN_KEYRING"
             )

@@ -5,11 +5,16 @@ agree in whatever order entries come, twice or by detours. The clock is Lamport'
 write is later than everything its writer has seen. `digest` tells whether two ends
 differ without sending it all. Pure; `set` is called for local writes, `apply` for those
 of others.
+
+Nobody can use up the clock for the others: one that is ahead of Unix time in
+milliseconds is not taken until time has come that far. So ends agree in the end, and
+counting on is always possible.
 """
 
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -20,6 +25,7 @@ from hubbub.packs.peers.failures import StateFull
 from hubbub.packs.peers.javascript import Unreadable, stringify
 
 _DIGEST_CHARACTERS: Final = 32
+_TIME_CHARACTERS: Final = 40
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -48,11 +54,23 @@ def _code_units(text: str) -> bytes:
 class SharedState:
     """The state as one end sees it."""
 
-    def __init__(self, actor: str, *, max_keys: int = 2048, now: Callable[[], str] = lambda: "") -> None:
+    def __init__(
+        self,
+        actor: str,
+        *,
+        max_keys: int = bounds.STATE_KEYS,
+        max_bytes: int = bounds.STATE_BYTES,
+        now: Callable[[], str] = lambda: "",
+        unix_time: Callable[[], float] = time.time,
+    ) -> None:
         self._actor = actor
         self._max_keys = max_keys
+        self._max_bytes = max_bytes
         self._now = now
+        self._unix_time = unix_time
         self._entries: dict[str, Entry] = {}
+        self._sizes: dict[str, int] = {}
+        self._bytes = 0
         self._clock = 0
         self._digest: str | None = None
         self.ignored = 0
@@ -82,18 +100,20 @@ class SharedState:
         """Write locally; the entry, for the others.
 
         Raises:
-            StateFull: there is no room for one more key.
-            ValueError: the key is empty or too long, or the value is not JSON.
+            StateFull: there is no room for one more key, or for a value of this size.
+            ValueError: the key is empty or too long, or the value is not JSON or too large.
         """
         if not key.strip() or len(key) > bounds.STATE_KEY_CHARACTERS:
             raise ValueError(f"invalid key: it must have 1 to {bounds.STATE_KEY_CHARACTERS} characters")
-        stringify(value)
+        size = _size(key, value)
+        if size > bounds.STATE_ENTRY_BYTES:
+            raise ValueError(f"invalid value: it takes {size} bytes, and {bounds.STATE_ENTRY_BYTES} is the most")
         if key not in self._entries and len(self._entries) >= self._max_keys:
             raise StateFull(f"the shared state is full: it has {self._max_keys} keys")
-        if self._clock >= bounds.STATE_CLOCK:
-            raise StateFull("the shared state's clock has come to its end")
+        if not self._has_room(key, size):
+            raise StateFull(f"the shared state is full: it has {self._bytes} bytes")
         entry = Entry(key, value, self._actor, self._clock + 1, self._now())
-        self._keep(entry)
+        self._keep(entry, size)
         return entry
 
     def apply(self, fields: Mapping[str, Any] | Entry) -> Entry | None:
@@ -105,19 +125,20 @@ class SharedState:
         # Also an entry that loses was seen: our next write must be later.
         self._clock = max(self._clock, entry.clock)
         current = self._entries.get(entry.key)
-        if current is None and len(self._entries) >= self._max_keys:
-            self.ignored += 1
-            return None
         if current is not None and entry.rank <= current.rank:
             return None
-        self._keep(entry)
+        size = _size(entry.key, entry.value)
+        if not self._has_room(entry.key, size) or (current is None and len(self._entries) >= self._max_keys):
+            self.ignored += 1
+            return None
+        self._keep(entry, size)
         return entry
 
     def merge(self, offered: Iterable[Any], actor_clock: Mapping[str, Any] | None = None) -> list[Entry]:
         """Take a snapshot; the entries that won."""
         won = [self.apply(fields) if isinstance(fields, dict | Entry) else None for fields in offered]
         for clock in (actor_clock or {}).values():
-            if _is_clock(clock):
+            if self._is_clock(clock):
                 self._clock = max(self._clock, clock)
         return [entry for entry in won if entry is not None]
 
@@ -131,7 +152,12 @@ class SharedState:
             self._digest = total.hexdigest()[:_DIGEST_CHARACTERS]
         return self._digest
 
-    def _keep(self, entry: Entry) -> None:
+    def _has_room(self, key: str, size: int) -> bool:
+        return self._bytes - self._sizes.get(key, 0) + size <= self._max_bytes
+
+    def _keep(self, entry: Entry, size: int) -> None:
+        self._bytes += size - self._sizes.get(entry.key, 0)
+        self._sizes[entry.key] = size
         self._entries[entry.key] = entry
         self._clock = max(self._clock, entry.clock)
         self._digest = None
@@ -140,18 +166,31 @@ class SharedState:
         key, actor, clock = fields.get("key"), fields.get("actor"), fields.get("clock")
         if not isinstance(key, str) or not key.strip() or len(key) > bounds.STATE_KEY_CHARACTERS:
             return None
-        if not _is_clock(clock):
+        if not self._is_clock(clock):
             return None
         value = fields.get("value")
         try:
-            stringify(value)
+            size = _size(key, value)
         except Unreadable:
+            return None
+        if size > bounds.STATE_ENTRY_BYTES:
             return None
         # The original takes an entry without an actor for its receiver's own, which makes two of it.
         name = actor if isinstance(actor, str) and len(actor) <= bounds.SIGNAL_NAME_CHARACTERS else ""
         written = fields.get("updated_at")
-        return Entry(key, value, name, int(clock or 0), written if isinstance(written, str) else "")
+        is_time = isinstance(written, str) and len(written) <= _TIME_CHARACTERS
+        return Entry(key, value, name, int(clock or 0), str(written) if is_time else "")
+
+    def _is_clock(self, clock: object) -> bool:
+        if not isinstance(clock, int) or isinstance(clock, bool) or clock <= 0:
+            return False
+        latest = int(self._unix_time() * 1000) + bounds.STATE_CLOCK_AHEAD_MS
+        return clock <= min(latest, bounds.STATE_CLOCK)
 
 
-def _is_clock(clock: object) -> bool:
-    return isinstance(clock, int) and not isinstance(clock, bool) and 0 < clock <= bounds.STATE_CLOCK
+def _size(key: str, value: Any) -> int:
+    """What an entry takes.
+
+    Raises: Unreadable, if JSON cannot say it.
+    """
+    return len(stringify(key).encode()) + len(stringify(value).encode())

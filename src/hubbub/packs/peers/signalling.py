@@ -7,6 +7,7 @@ gives out. Here are the seam and the shapes; `signalling_client` speaks them,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
 
@@ -19,6 +20,12 @@ Message: TypeAlias = Mapping[str, Any]
 WireName: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=bounds.SIGNAL_NAME_CHARACTERS)]
 
 USUAL_HOST: Final = "ws://127.0.0.1:8765"
+_PRIVATE: Final = re.compile(r"(?<=//)[^/?#]*@|[?#].*", re.DOTALL)
+
+
+def shown_host(host: str) -> str:
+    """An address for people: without who logs in there, and how."""
+    return _PRIVATE.sub("", host)
 
 
 class Member(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from hubbub.net.door import Door, Socket
 from hubbub.net.egress import ANYWHERE
 from hubbub.packs.peers.failures import SignallingFailed, StreamIdTaken, WireError
 from hubbub.packs.peers.javascript import Unreadable, parse, stringify
-from hubbub.packs.peers.signalling import Alert, Incoming, Listing, Message, read_message
+from hubbub.packs.peers.signalling import Alert, Incoming, Listing, Message, read_message, shown_host
 
 _TAKEN: Final = "stream id is already in use"
 _QUEUE: Final = 1000
@@ -84,14 +84,15 @@ class SignallingClient:
 
     async def _open(self) -> tuple[Socket, Listing]:
         if not self._host.startswith(("ws://", "wss://")):
-            raise SignallingFailed(f"invalid host {self._host!r}: it must begin with ws:// or wss://")
+            raise SignallingFailed(f"invalid host {shown_host(self._host)!r}: it must begin with ws:// or wss://")
         try:
             socket = await self._door.open_socket(
                 self._host, headers={}, protocols=(), limit=bounds.SIGNAL_MESSAGE_BYTES
             )
         except TransportError as error:
             raise SignallingFailed(
-                f"no signalling server at {self._host} ({error.message}); run `hubbub signal` or pass `host`"
+                f"no signalling server at {shown_host(self._host)} ({error.message}); "
+                "run `hubbub signal` or pass `host`"
             ) from error
         try:
             async with asyncio.timeout(bounds.SIGNAL_JOIN_S):
@@ -99,7 +100,9 @@ class SignallingClient:
                 await self._seed(socket, is_answered=listing.is_seeding)
         except (TimeoutError, TransportError) as error:
             await socket.close()
-            raise SignallingFailed(f"the signalling server at {self._host} did not let us in in time") from error
+            raise SignallingFailed(
+                f"the signalling server at {shown_host(self._host)} did not let us in in time"
+            ) from error
         except BaseException:
             await socket.close()
             raise
@@ -112,7 +115,7 @@ class SignallingClient:
                 case Listing() as listing:
                     return listing
                 case Alert(message, True):
-                    raise SignallingFailed(f"the signalling server at {self._host} says: {message}")
+                    raise SignallingFailed(f"the signalling server at {shown_host(self._host)} says: {message}")
 
     async def _seed(self, socket: Socket, *, is_answered: bool) -> None:
         await socket.send(stringify({"request": "seed", "streamID": self._stream_id}).encode())
@@ -125,7 +128,7 @@ class SignallingClient:
                         case Alert(message) if _TAKEN in message.lower():
                             raise StreamIdTaken("the stream id is already in use in this room; choose another")
                         case Alert(message, True):
-                            raise SignallingFailed(f"the signalling server at {self._host} says: {message}")
+                            raise SignallingFailed(f"the signalling server at {shown_host(self._host)} says: {message}")
                         case other if other is not None and not isinstance(other, str):
                             self._early.append(other)
         except TimeoutError:
@@ -135,7 +138,7 @@ class SignallingClient:
     async def _next(self, socket: Socket) -> Incoming | str | None:
         text = await socket.receive()
         if text is None:
-            raise SignallingFailed(f"the signalling server at {self._host} closed the connection")
+            raise SignallingFailed(f"the signalling server at {shown_host(self._host)} closed the connection")
         fields = _parsed(text)
         if isinstance(fields, dict) and fields.get("request") == "seeded":
             return "seeded"
