@@ -544,7 +544,7 @@ FILE_ENVELOPE_WINDOW_BYTES: Final = 1024 * 1024
 """The same for chunks in envelopes, which are read one by one."""
 FILE_BACKLOG_BYTES: Final = 2 * FILE_WINDOW_BYTES
 """Bytes of one transfer that wait to be written; what comes above that is thrown away and has to be sent again."""
-FILE_BLOCK_BYTES: Final = 1024 * 1024
+FILE_BLOCK_BYTES: Final = 4 * 1024 * 1024
 """What is read from a disk or written to it at once."""
 FILE_ENVELOPE_OVERHEAD: Final = 1024
 """What an envelope adds to the base64 of a chunk, at most: names of 64 and ids of 256 characters included."""
@@ -552,12 +552,18 @@ FILE_INCOMING_OF_ONE_PEER: Final = 8
 """Transfers of one peer that are not finished."""
 FILE_QUOTA_FILES: Final = 4
 """How many of the largest files one peer may have here at once, in bytes, finished ones included."""
+FILE_QUOTA_PEERS: Final = 16
+"""How many times that all peers together may have."""
 FILES_KEPT: Final = 12
-"""Finished transfers that are remembered, in each direction."""
+"""Finished transfers that are remembered: of each peer that sends, and of all that we sent."""
+FILES_KEPT_IN_ALL: Final = 256
+"""Finished transfers of all peers."""
 FILES_SENT_AT_ONCE: Final = 32
 """Transfers that one session sends at once."""
 FILE_IDLE_S: Final = 900.0
 """How long an unfinished transfer waits for its sender before its place may be given away."""
+FILE_GREETING_S: Final = 1.0
+"""How long a transfer waits for a peer that just came to say who it is, and for the way of bytes to it."""
 FILE_GAPS: Final = 64
 """Gaps that a receiver tells of at once."""
 FILE_NOTICES: Final = 32

@@ -13,7 +13,8 @@ from hubbub.packs.peers.arguments import refused
 from hubbub.packs.peers.failures import ChannelClosed, PeersError, WireError
 from hubbub.packs.peers.files import frames
 from hubbub.packs.peers.files.folders import Folders
-from hubbub.packs.peers.files.intake import Intake, is_id
+from hubbub.packs.peers.files.intake import Intake
+from hubbub.packs.peers.files.names import is_id, printable, shown_name
 from hubbub.packs.peers.files.options import FileSession, Sending
 from hubbub.packs.peers.files.parts import Layout
 from hubbub.packs.peers.files.sender import Sender
@@ -55,11 +56,14 @@ class Files:
         self._outgoing: dict[str, Outgoing] = {}
         self._senders: dict[str, Sender] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._is_closed = False
 
     # -- what the room brings ----------------------------------------------------------------
 
     def on_envelope(self, peer: PeerView, envelope: Envelope) -> None:
         """A `file.*` envelope of an admitted peer."""
+        if self._is_closed:
+            return
         try:
             said = envelope.read()
         except WireError:
@@ -87,7 +91,7 @@ class Files:
     def on_bytes(self, peer: PeerView, data: bytes) -> None:
         """A frame of bytes of another Hubbub."""
         frame = frames.read_frame(data)
-        if frame is not None:
+        if frame is not None and not self._is_closed:
             self._intake.bytes(peer, frame.transfer_id, frame.seq, frame.data)
 
     def on_peer_ready(self, peer: PeerView) -> None:
@@ -140,11 +144,13 @@ class Files:
         if not is_id(transfer_id):
             raise refused("invalid transfer_id: use up to 128 letters, digits and signs, without spaces")
         peer = self._target(sending.target)
+        if self._is_closed:
+            raise refused("the session was closed")
         if transfer_id in self._running:
             raise refused(f"transfer_id is in use: {transfer_id}")
         if len(self._running) >= bounds.FILES_SENT_AT_ONCE:
             raise refused("too many files are sent at once; wait for one of them")
-        transfer = Outgoing(transfer_id, sending.name or "file.bin", sending.mime, source)
+        transfer = Outgoing(transfer_id, shown_name(sending.name), printable(sending.mime)[:128], source)
         transfer.wanted_chunk_bytes = sending.chunk_bytes or self._options.chunk_bytes
         transfer.peer_uuid, transfer.peer_stream_id = peer.uuid, peer.stream_id
         return await self._run(transfer, sending)
@@ -182,6 +188,7 @@ class Files:
             raise
         finally:
             self._forget_old()
+        task.result()
         if transfer.status != "completed":
             raise self._failure(transfer)
         return transfer
@@ -320,7 +327,10 @@ class Files:
         store, total = transfer.store, transfer.layout.total_bytes
         for offset in range(0, total, bounds.FILE_BLOCK_BYTES):
             size = min(bounds.FILE_BLOCK_BYTES, total - offset)
-            block = b"" if store is None else store.read(offset, size)
+            try:
+                block = b"" if store is None else store.read(offset, size)
+            except OSError:
+                block = b""  # It was forgotten meanwhile.
             if len(block) != size:
                 raise PeersError(f"transfer payload unavailable: {transfer.transfer_id}")
             yield block
@@ -356,6 +366,7 @@ class Files:
 
     async def close(self) -> None:
         """Stop everything, and remove what was spooled."""
+        self._is_closed = True
         tasks = list(self._running.values())
         for transfer_id in list(self._running):
             self._stop(self._outgoing[transfer_id], "the session was closed", is_failure=True)

@@ -86,7 +86,7 @@ class Folders:
 
     def add(self, folder: str) -> None:
         """Allow one more."""
-        written = _absolute(folder)
+        written = _absolute(folder, str(Path.cwd()))
         self._roots.append((written, os.path.realpath(written)))
 
     @contextmanager
@@ -162,7 +162,7 @@ class Folders:
         """The allowed folder that a path is in, and the names from there."""
         if "\0" in path:
             raise PeersError("invalid path")
-        written = _absolute(path)
+        written = self._absolute(path)
         found: list[tuple[str, tuple[str, ...]]] = []
         for spelled, real in self._roots:
             for root in (spelled, real):
@@ -171,6 +171,12 @@ class Folders:
         if not found:
             raise OutsideFolders(path)
         return min(found, key=lambda each: len(each[1]))
+
+    def _absolute(self, path: str) -> str:
+        """The whole of a path; a relative one is below the working directory, or else the first folder."""
+        here = str(Path.cwd())
+        is_allowed = any(Path(here).is_relative_to(root) for roots in self._roots for root in roots)
+        return _absolute(path, here if is_allowed or not self._roots else self._roots[0][0])
 
     @staticmethod
     def _enter(root: str, names: Sequence[str], path: str, *, make_folders: bool) -> int:
@@ -206,10 +212,10 @@ class Folders:
         return Place(None, Path(shown).name, shown)
 
 
-def _absolute(path: str) -> str:
+def _absolute(path: str, above: str) -> str:
     """The whole path as it is written: what `..` goes back on was never entered."""
     try:
-        return os.path.normpath(Path.cwd() / Path(path).expanduser())
+        return os.path.normpath(above / Path(path).expanduser())
     except RuntimeError as error:
         raise PeersError(f"invalid path: {path}") from error
 

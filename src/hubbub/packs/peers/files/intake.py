@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import time
-import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from hubbub import bounds
 from hubbub.packs.peers.failures import PeersError
+from hubbub.packs.peers.files.names import is_id, printable, shown_name
 from hubbub.packs.peers.files.options import FileSession
 from hubbub.packs.peers.files.parts import Layout
 from hubbub.packs.peers.files.receiver import Receiver
@@ -22,7 +22,6 @@ from hubbub.packs.peers.files.transfer import Incoming
 from hubbub.packs.peers.peer_view import PeerView
 from hubbub.packs.peers.wire import FileCancel, FileChunk, FileComplete, FileOffer, FileResumeReq
 
-_ID: Final = re.compile(r"[!-~]{1,128}", re.ASCII)
 _DIGEST: Final = re.compile(r"[0-9a-fA-F]{64}", re.ASCII)
 UNKNOWN: Final = "unknown_transfer"
 
@@ -173,19 +172,23 @@ class Intake:
         return layout
 
     def _make_room(self, peer: PeerView, offer: FileOffer) -> None:
-        """Find a place within what one peer may have; finished and forsaken transfers of its own give theirs."""
+        """Find a place within what one peer, and all of them, may have here.
+
+        Finished files of the same peer give theirs, the oldest first, then those of peers
+        that are gone; nobody can drive out what another who is here has sent.
+        """
         own = [each for each in self.receivers.values() if _owns(peer, each.transfer)]
-        unfinished = [each for each in own if not each.transfer.is_over]
-        for receiver in unfinished:
-            if time.monotonic() - receiver.transfer.moved_at > bounds.FILE_IDLE_S:
+        for receiver in own:
+            is_forsaken = time.monotonic() - receiver.transfer.moved_at > bounds.FILE_IDLE_S
+            if is_forsaken and not receiver.transfer.is_over:
                 receiver.stop("the sender did not go on")
-                unfinished = [each for each in unfinished if each is not receiver]
-        if len(unfinished) >= bounds.FILE_INCOMING_OF_ONE_PEER:
+        if sum(not each.transfer.is_over for each in own) >= bounds.FILE_INCOMING_OF_ONE_PEER:
             raise OfferRefused("too many transfers of one peer")
-        held = sum(each.transfer.layout.total_bytes for each in own if each.transfer.store is not None)
+        here = {view.stream_id for view in self._session.room.peers if view.is_connected}
+        others = [each for each in self.receivers.values() if each.transfer.peer_stream_id not in here]
         quota = bounds.FILE_QUOTA_FILES * self._options.max_bytes
-        if held + offer.total_bytes > quota:
-            raise OfferRefused(f"quota of {quota} bytes of one peer is used up")
+        _shrink(own, own, quota - offer.total_bytes)
+        _shrink(list(self.receivers.values()), others, quota * bounds.FILE_QUOTA_PEERS - offer.total_bytes)
 
     # -- what receivers ask ------------------------------------------------------------------
 
@@ -200,9 +203,9 @@ class Intake:
 
     def finished(self, transfer: Incoming) -> None:
         """Forget the oldest of those that are over."""
-        over = [each for each in self.receivers.values() if each.transfer.is_over]
-        over.sort(key=lambda each: each.transfer.moved_at)
-        for receiver in over[: -bounds.FILES_KEPT]:
+        over = _oldest_first(each for each in self.receivers.values() if each.transfer.is_over)
+        own = [each for each in over if each.transfer.peer_stream_id == transfer.peer_stream_id]
+        for receiver in {*own[: -bounds.FILES_KEPT], *over[: -bounds.FILES_KEPT_IN_ALL]}:
             del self.receivers[receiver.transfer.transfer_id]
             receiver.forget()
 
@@ -213,24 +216,23 @@ class Intake:
         self.receivers.clear()
 
 
+def _oldest_first(receivers: Iterable[Receiver]) -> list[Receiver]:
+    return sorted(receivers, key=lambda each: each.transfer.moved_at)
+
+
+def _shrink(counted: Iterable[Receiver], droppable: Iterable[Receiver], most: int) -> None:
+    """Let finished files go until what is counted is no more than `most` bytes."""
+    held = sum(each.transfer.layout.total_bytes for each in counted if each.transfer.store is not None)
+    for receiver in _oldest_first(each for each in droppable if each.transfer.has_data):
+        if held <= most:
+            return
+        held -= receiver.transfer.layout.total_bytes
+        receiver.forget()
+    if held > most:
+        raise OfferRefused("quota is used up")
+
+
 def _owns(peer: PeerView, transfer: Incoming) -> bool:
     if transfer.peer_stream_id is not None:
         return peer.stream_id == transfer.peer_stream_id
     return peer.uuid == transfer.peer_uuid
-
-
-def is_id(transfer_id: str) -> bool:
-    """Whether it can be the id of a transfer."""
-    return _ID.fullmatch(transfer_id) is not None
-
-
-def printable(text: str) -> str:
-    """A text without control characters, marks of direction and halves of pairs."""
-    return "".join(letter for letter in text if unicodedata.category(letter)[0] != "C")
-
-
-def shown_name(name: str) -> str:
-    """A name as a peer gave it, without what could be a path or disturb whoever reads it."""
-    last = name.replace("\\", "/").rstrip("/").rpartition("/")[2]
-    cut = printable(last).strip()[: bounds.FILE_NAME_CHARACTERS]
-    return "file.bin" if cut.strip(".") == "" else cut

@@ -58,6 +58,11 @@ class Receiver:
         self._told = -1
         transfer.store, transfer.is_spooled = store, store.path is not None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being written."""
+        return self._task is None
+
     # -- parts that come -----------------------------------------------------------------
 
     def take_envelope(self, chunk: FileChunk) -> None:
@@ -167,7 +172,7 @@ class Receiver:
             self._ack(batch[-1][1] - 1)
 
     async def _off_loop(self, function: Any, *arguments: Any) -> Any:
-        if self.transfer.is_spooled:
+        if self.transfer.is_spooled or self.transfer.layout.total_bytes > bounds.FILE_BLOCK_BYTES:
             return await asyncio.to_thread(function, *arguments)
         return function(*arguments)
 
@@ -281,8 +286,8 @@ class Receiver:
     def accept(self) -> None:
         """Let the sender begin, or go on."""
         transfer = self.transfer
-        next_seq = transfer.parts.next_seq
-        self._say("file.accept", {"transfer_id": transfer.transfer_id, "next_seq": next_seq, **self._gaps()})
+        accept = {"transfer_id": transfer.transfer_id, "next_seq": transfer.parts.next_seq}
+        self._say("file.accept", {**accept, **self._gaps()} if self.is_hubbub else accept)
 
     def tell_state(self) -> None:
         """Say how far we are.

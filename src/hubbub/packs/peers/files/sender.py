@@ -35,6 +35,7 @@ _SLOWER: Final = "too_fast"
 _UNKNOWN: Final = "unknown_transfer"
 _LEAST_ANSWER_S: Final = 1.0
 _TELL_S: Final = 0.2
+_LOOK_S: Final = 0.02
 
 
 class _Interrupted(Exception):
@@ -154,12 +155,23 @@ class Sender:
             return peer if peer is not None and peer.is_connected and peer.is_admitted else None
 
         wait_s = max(self._ack_timeout_s * (self._max_retries + 1), _LEAST_ANSWER_S)
-        if found() is None and not await self._until(lambda: found() is not None, wait_s):
-            raise PeersError("the peer is gone; vdo_file_resume goes on when it is back")
+        await self._until(lambda: found() is not None, wait_s)
+        await self._greeted(found)
         peer = found()
-        assert peer is not None
+        if peer is None:
+            raise PeersError("the peer is gone; vdo_file_resume goes on when it is back")
         transfer.peer_uuid, transfer.peer_stream_id = peer.uuid, peer.stream_id or transfer.peer_stream_id
         return peer
+
+    async def _greeted(self, found: Callable[[], PeerView | None]) -> None:
+        """Wait a little for a peer that just came: another Hubbub is about to say so, and to open the way of bytes."""
+        deadline = time.monotonic() + bounds.FILE_GREETING_S
+        while time.monotonic() < deadline:
+            peer = found()
+            is_silent = peer is not None and peer.handshake == "discovered"
+            if peer is None or not (is_silent or (peer.capabilities.bulk_v1 and not peer.has_bulk)):
+                return
+            await asyncio.sleep(_LOOK_S)
 
     async def _offer(self, peer: PeerView) -> list[Span]:
         transfer = self._transfer
@@ -314,6 +326,8 @@ class Sender:
         if self._complete[0] != transfer.file_hash:
             raise PeersError("file hash mismatch")
         transfer.confirmed_bytes, transfer.next_seq = transfer.layout.total_bytes, transfer.layout.total_chunks
+        self._told_at = 0.0
+        await self._tell_progress()
 
     def _forget_answers(self) -> None:
         """What was said before does not answer the next question."""

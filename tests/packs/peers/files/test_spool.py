@@ -1,0 +1,94 @@
+"""Where files that come are kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from hubbub.packs.peers.failures import PeersError
+from hubbub.packs.peers.files.folders import Folders, OutsideFolders
+from hubbub.packs.peers.files.spool import MemoryStore, Spool, Store, usual_folder
+
+
+def mode(path: str | Path) -> int:
+    return stat.S_IMODE(Path(path).stat().st_mode)
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_spooled_files_are_private_and_removed(temporary: Path) -> None:
+    folders = Folders([])
+    spool = Spool(folders, None)
+    store = spool.make("we ird/../id", 10)
+    assert store.path is not None
+    assert (mode(store.path), mode(Path(store.path).parent), mode(Path(store.path).parent.parent)) == (
+        0o600,
+        0o700,
+        0o700,
+    )
+    assert Path(store.path).name.startswith("incoming_we_ird____id_")
+    path, folder = store.path, Path(store.path).parent
+    file, _ = folders.open(path)  # What came may be sent on.
+    os.close(file)
+    store.close()
+    assert not Path(path).exists()
+    spool.close(keep=False)
+    assert not folder.exists()
+
+
+def test_spooled_files_stay_if_they_are_to_be_kept(temporary: Path) -> None:
+    spool = Spool(Folders([]), None)
+    store = spool.make("a", 3)
+    store.write(0, b"abc")
+    store.close(keep=True)
+    spool.close(keep=True)
+    assert store.path is not None
+    assert Path(store.path).read_bytes() == b"abc"
+
+
+def test_a_spool_folder_of_somebody_else_is_not_used(temporary: Path) -> None:
+    folder = Path(usual_folder())
+    folder.chmod(0o755)
+    with pytest.raises(PeersError, match="private"):
+        usual_folder()
+    folder.rmdir()
+    folder.symlink_to(temporary)
+    with pytest.raises(PeersError, match="private"):
+        usual_folder()
+
+
+def test_a_spool_folder_outside_the_folders_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    with pytest.raises(OutsideFolders):
+        Spool(Folders([str(tmp_path / "in")]), str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+    spool = Spool(Folders([str(tmp_path / "in")]), str(tmp_path / "in" / "spool"))
+    store = spool.make("a", 1)
+    assert store.path is not None
+    assert store.path.startswith(str(tmp_path / "in" / "spool"))
+    store.close()
+
+
+def test_a_file_that_is_larger_than_the_disk_is_refused(temporary: Path) -> None:
+    free = shutil.disk_usage(temporary).free
+    with pytest.raises(PeersError, match="no space"):
+        Spool(Folders([]), None).make("a", free + 10**12)
+
+
+@pytest.mark.parametrize("where", ["memory", "disk"])
+def test_bytes_are_read_where_they_were_written(where: str, temporary: Path) -> None:
+    store: Store = MemoryStore(10) if where == "memory" else Spool(Folders([]), None).make("a", 10)
+    store.write(5, b"fghij")
+    store.write(0, memoryview(b"abcde"))
+    assert (store.read(0, 10), store.read(8, 10)) == (b"abcdefghij", b"ij")
+    store.close()
+    store.close()
