@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Final
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ImportError:  # Not on this system.
-    fcntl = None  # type: ignore[assignment]
 
 PREFIX: Final = "session_"
 _LOCK: Final = "lock"
@@ -23,7 +22,7 @@ _FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXE
 
 def hold(folder: Path) -> int | None:
     """Say that a folder is in use, until what is given back is closed."""
-    if fcntl is None:
+    if sys.platform == "win32":
         return None
     new = folder / f"{_LOCK}.new"
     lock = os.open(new, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
@@ -34,7 +33,7 @@ def hold(folder: Path) -> int | None:
 
 def remove(above: Path) -> None:
     """Remove the folders that nobody holds any longer."""
-    if fcntl is None:
+    if sys.platform == "win32":
         return
     for folder in above.glob(f"{PREFIX}*"):
         try:
