@@ -27,6 +27,7 @@ LIBRARIES_WITH_ONE_OWNER = (
     "httptools",
     "joserfc",
     "jsonschema_rs",
+    "keyring",
     "limits",
     "matplotlib",
     "mss",

@@ -11,6 +11,7 @@ import pytest
 from tests.docs.blocks import PAGES, ROOT, Block, blocks_of, fits, page_name, steps_of
 from tests.docs.shell import Shell
 from tests.packs.activity.watching import a_morning, watching
+from tests.packs.peers.test_processes import Place
 
 LANGUAGES = ("python", "console", "json", "toml", "text", "mermaid", "sh")
 """`sh` is for what cannot be tried here: it fetches, installs or goes on for ever."""
@@ -26,6 +27,10 @@ def test_a_page_works_when_pasted(page: Path, tmp_path: Path) -> None:
             watch = stack.enter_context(watching(tmp_path / "activitywatch", is_testing=False))
             a_morning(watch)
             shell.others = {"http://127.0.0.1:5600": watch.url}
+        if page.name == "peers.md":
+            place = Place()
+            stack.callback(place.end)
+            shell.others = {"ws://127.0.0.1:8765": place.host}
         for block in blocks_of(page):
             run(block, shell, page)
 

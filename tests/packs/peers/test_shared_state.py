@@ -139,3 +139,53 @@ def test_whatever_comes_is_an_entry_or_ignored(fields: dict[str, Any]) -> None:
     assert len(state) == (taken is not None)
     assert state.merge([fields, None, 3, "x", [fields]]) == []
     assert 0 < state.set("k", 1).clock <= bounds.STATE_CLOCK + 1
+
+
+# -- peers that mean harm --------------------------------------------------------------------
+
+
+def test_nobody_can_use_up_the_clock() -> None:
+    now = 1_800_000_000.0
+    state = SharedState("me", unix_time=lambda: now)
+    ceiling = int(now * 1000) + bounds.STATE_CLOCK_AHEAD_MS
+    for clock in (ceiling + 1, bounds.STATE_CLOCK, 2**60):
+        assert state.apply({"key": "k", "value": 1, "actor": "eve", "clock": clock}) is None
+        state.merge([], {"eve": clock})
+    assert state.set("k", 1).clock == 1
+    assert state.apply({"key": "k", "value": 2, "actor": "eve", "clock": ceiling})
+    assert state.set("k", 3).clock == ceiling + 1
+
+
+def test_ends_agree_on_what_is_written_after_somebody_pushed_the_clock() -> None:
+    moments = {"ann": 1_800_000_000.0, "bob": 1_799_999_990.0}  # Bob's clock goes ten seconds after.
+    ann, bob = (SharedState(name, unix_time=lambda name=name: moments[name]) for name in ("ann", "bob"))
+    pushed = {"key": "k", "value": "eve", "actor": "eve", "clock": 1_800_000_000_000 + bounds.STATE_CLOCK_AHEAD_MS}
+    assert ann.apply(pushed)
+    assert bob.apply(pushed) is None  # Not yet.
+    written = ann.set("k", "ann")
+    bob.merge([{"key": "k", "value": "ann", "actor": "ann", "clock": written.clock, "updated_at": ""}])
+    moments["bob"] += 11
+    bob.merge([{"key": "k", "value": "ann", "actor": "ann", "clock": written.clock, "updated_at": ""}])
+    assert ann.digest == bob.digest
+    assert bob.set("k", "bob").clock == written.clock + 1
+
+
+def test_there_is_an_end_to_what_others_can_put_in() -> None:
+    state = SharedState("me", max_keys=50_000, max_bytes=100_000)
+    for number in range(1000):
+        state.apply({"key": f"k{number}", "value": "x" * 1000, "actor": "eve", "clock": 1, "updated_at": "y" * 10_000})
+    assert 90 <= len(state) <= 100
+    assert state.ignored == 1000 - len(state)
+    assert all(len(entry.updated_at) <= 40 for entry in state.entries)
+    with pytest.raises(StateFull, match="bytes"):
+        state.set("mine", "x" * 1000)
+    assert state.set("k1", "small").value == "small"
+    assert state.set("mine", "x" * 500)
+
+
+def test_a_value_must_fit_into_a_frame() -> None:
+    state = SharedState("me")
+    with pytest.raises(ValueError, match="invalid value"):
+        state.set("k", "x" * bounds.STATE_ENTRY_BYTES)
+    entry = {"key": "k", "value": "x" * bounds.STATE_ENTRY_BYTES, "actor": "a", "clock": 1}
+    assert state.apply(entry) is None

@@ -39,12 +39,11 @@ class PeersSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     join_token_keyring: Annotated[
-        str | None,
+        Annotated[str, msgspec.Meta(pattern=r"^[^/]+/.")] | None,
         setting(
             "Where the system's keyring has that secret, if it is kept there.",
             env="VDON_MCP_JOIN_TOKEN_KEYRING",
             form="SERVICE/NAME",
-            pattern=r"^[^/]+/.",
         ),
     ] = None
     join_token_old_secrets: Annotated[

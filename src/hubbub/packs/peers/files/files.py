@@ -50,17 +50,20 @@ class Files:
         """
         self._session = session
         self._options = session.file_options
-        self.folders = Folders(self._options.folders or (str(Path.cwd()),))
-        self._spool = Spool(self.folders, self._options.spool_dir)
+        self.folders = Folders(self._options.folders or _usual_folders())
+        self._spool = Spool(self.folders, self._options.spool_dir, keep=self._options.keep_spool_files)
         self._intake = Intake(session, self._spool)
         self._outgoing: dict[str, Outgoing] = {}
         self._senders: dict[str, Sender] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._is_closed = False
 
     # -- what the room brings ----------------------------------------------------------------
 
     def on_envelope(self, peer: PeerView, envelope: Envelope) -> None:
         """A `file.*` envelope of an admitted peer."""
+        if self._is_closed:
+            return
         try:
             said = envelope.read()
         except WireError:
@@ -88,7 +91,7 @@ class Files:
     def on_bytes(self, peer: PeerView, data: bytes) -> None:
         """A frame of bytes of another Hubbub."""
         frame = frames.read_frame(data)
-        if frame is not None:
+        if frame is not None and not self._is_closed:
             self._intake.bytes(peer, frame.transfer_id, frame.seq, frame.data)
 
     def on_peer_ready(self, peer: PeerView) -> None:
@@ -97,6 +100,7 @@ class Files:
 
     def on_peer_gone(self, peer: PeerView) -> None:
         """Somebody went."""
+        self._intake.forsaken(peer)
         self._wake()
 
     def _wake(self) -> None:
@@ -141,6 +145,8 @@ class Files:
         if not is_id(transfer_id):
             raise refused("invalid transfer_id: use up to 128 letters, digits and signs, without spaces")
         peer = self._target(sending.target)
+        if self._is_closed:
+            raise refused("the session was closed")
         if transfer_id in self._running:
             raise refused(f"transfer_id is in use: {transfer_id}")
         if len(self._running) >= bounds.FILES_SENT_AT_ONCE:
@@ -275,6 +281,11 @@ class Files:
     # -- what tools ask --------------------------------------------------------------------------
 
     @property
+    def is_busy(self) -> bool:
+        """Whether anything is on its way."""
+        return bool(self._running) or any(receiver.is_moving for receiver in self._intake.receivers.values())
+
+    @property
     def incoming(self) -> list[Incoming]:
         """The transfers that come, and came."""
         return [receiver.transfer for receiver in self._intake.receivers.values()]
@@ -361,10 +372,17 @@ class Files:
 
     async def close(self) -> None:
         """Stop everything, and remove what was spooled."""
+        self._is_closed = True
         tasks = list(self._running.values())
         for transfer_id in list(self._running):
             self._stop(self._outgoing[transfer_id], "the session was closed", is_failure=True)
         if tasks:
             await asyncio.wait(tasks)
         await self._intake.close()
-        self._spool.close(keep=self._options.keep_spool_files)
+        self._spool.close()
+
+
+def _usual_folders() -> tuple[str, ...]:
+    """The working directory; but whoever starts us somewhere at the top did not mean everything below."""
+    here = Path.cwd()
+    return () if here == Path(here.anchor) else (str(here),)

@@ -12,6 +12,7 @@ import asyncio
 import base64
 import binascii
 import hashlib
+import time
 from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
@@ -57,6 +58,16 @@ class Receiver:
         self._is_forgotten = False
         self._told = -1
         transfer.store, transfer.is_spooled = store, store.path is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being written."""
+        return self._task is None
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether something came of it lately."""
+        return not self.transfer.is_over and time.monotonic() - self.transfer.moved_at < bounds.FILE_IDLE_S
 
     # -- parts that come -----------------------------------------------------------------
 
@@ -281,8 +292,8 @@ class Receiver:
     def accept(self) -> None:
         """Let the sender begin, or go on."""
         transfer = self.transfer
-        next_seq = transfer.parts.next_seq
-        self._say("file.accept", {"transfer_id": transfer.transfer_id, "next_seq": next_seq, **self._gaps()})
+        accept = {"transfer_id": transfer.transfer_id, "next_seq": transfer.parts.next_seq}
+        self._say("file.accept", {**accept, **self._gaps()} if self.is_hubbub else accept)
 
     def tell_state(self) -> None:
         """Say how far we are.

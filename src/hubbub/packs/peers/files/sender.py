@@ -326,6 +326,8 @@ class Sender:
         if self._complete[0] != transfer.file_hash:
             raise PeersError("file hash mismatch")
         transfer.confirmed_bytes, transfer.next_seq = transfer.layout.total_bytes, transfer.layout.total_chunks
+        self._told_at = 0.0
+        await self._tell_progress()
 
     def _forget_answers(self) -> None:
         """What was said before does not answer the next question."""
