@@ -215,6 +215,8 @@ FILE_ENVELOPE_OVERHEAD: Final = 1024
 """What an envelope adds to the base64 of a chunk, at most: names of 64 and ids of 256 characters included."""
 FILE_INCOMING_OF_ONE_PEER: Final = 8
 """Transfers of one peer that are not finished."""
+FILE_INCOMING_IN_ALL: Final = 256
+"""Of all peers together."""
 FILE_QUOTA_FILES: Final = 4
 """How many of the largest files one peer may have here at once, in bytes, finished ones included."""
 FILE_QUOTA_PEERS: Final = 16

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -41,16 +44,16 @@ def test_spooled_files_are_private_and_removed(temporary: Path) -> None:
     os.close(file)
     store.close()
     assert not Path(path).exists()
-    spool.close(keep=False)
+    spool.close()
     assert not folder.exists()
 
 
 def test_spooled_files_stay_if_they_are_to_be_kept(temporary: Path) -> None:
-    spool = Spool(Folders([]), None)
+    spool = Spool(Folders([]), None, keep=True)
     store = spool.make("a", 3)
     store.write(0, b"abc")
     store.close(keep=True)
-    spool.close(keep=True)
+    spool.close()
     assert store.path is not None
     assert Path(store.path).read_bytes() == b"abc"
 
@@ -92,3 +95,25 @@ def test_bytes_are_read_where_they_were_written(where: str, temporary: Path) -> 
     assert (store.read(0, 10), store.read(8, 10)) == (b"abcdefghij", b"ij")
     store.close()
     store.close()
+
+
+def test_what_a_killed_process_left_is_removed_and_what_others_use_is_not(temporary: Path) -> None:
+    script = (
+        "import os, signal; from hubbub.packs.peers.files.folders import Folders; "
+        "from hubbub.packs.peers.files.spool import Spool; "
+        "Spool(Folders([]), None).make('a', 1); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    living = Spool(Folders([]), None)
+    store = living.make("b", 1)
+    killed = subprocess.run([sys.executable, "-c", script], env={**os.environ, "TMPDIR": str(temporary)}, timeout=30)
+    assert killed.returncode == -signal.SIGKILL
+    assert len(list(Path(usual_folder()).rglob("incoming_a_*"))) == 1
+    another = Spool(Folders([]), None)
+    another.make("c", 1).close()
+    assert not list(Path(usual_folder()).rglob("incoming_a_*"))
+    assert store.path is not None
+    assert Path(store.path).exists()
+    store.close()
+    for spool in (living, another):
+        spool.close()
+    assert not list(Path(usual_folder()).iterdir())

@@ -50,8 +50,8 @@ class Files:
         """
         self._session = session
         self._options = session.file_options
-        self.folders = Folders(self._options.folders or (str(Path.cwd()),))
-        self._spool = Spool(self.folders, self._options.spool_dir)
+        self.folders = Folders(self._options.folders or _usual_folders())
+        self._spool = Spool(self.folders, self._options.spool_dir, keep=self._options.keep_spool_files)
         self._intake = Intake(session, self._spool)
         self._outgoing: dict[str, Outgoing] = {}
         self._senders: dict[str, Sender] = {}
@@ -100,6 +100,7 @@ class Files:
 
     def on_peer_gone(self, peer: PeerView) -> None:
         """Somebody went."""
+        self._intake.forsaken(peer)
         self._wake()
 
     def _wake(self) -> None:
@@ -280,6 +281,11 @@ class Files:
     # -- what tools ask --------------------------------------------------------------------------
 
     @property
+    def is_busy(self) -> bool:
+        """Whether anything is on its way."""
+        return bool(self._running) or any(receiver.is_moving for receiver in self._intake.receivers.values())
+
+    @property
     def incoming(self) -> list[Incoming]:
         """The transfers that come, and came."""
         return [receiver.transfer for receiver in self._intake.receivers.values()]
@@ -373,4 +379,10 @@ class Files:
         if tasks:
             await asyncio.wait(tasks)
         await self._intake.close()
-        self._spool.close(keep=self._options.keep_spool_files)
+        self._spool.close()
+
+
+def _usual_folders() -> tuple[str, ...]:
+    """The working directory; but whoever starts us somewhere at the top did not mean everything below."""
+    here = Path.cwd()
+    return () if here == Path(here.anchor) else (str(here),)

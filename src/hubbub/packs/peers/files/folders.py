@@ -70,9 +70,17 @@ class Place:
         if overwrite:
             os.replace(source, target, src_dir_fd=self._folder, dst_dir_fd=self._folder)
             return
-        # Unlike a rename, a link never takes the place of something else.
-        os.link(source, target, src_dir_fd=self._folder, dst_dir_fd=self._folder, follow_symlinks=False)
-        self.remove()
+        try:
+            # Unlike a rename, a link never takes the place of something else.
+            os.link(source, target, src_dir_fd=self._folder, dst_dir_fd=self._folder, follow_symlinks=False)
+        except FileExistsError:
+            raise
+        except OSError:
+            # There are no such links here; an empty file keeps the place meanwhile.
+            os.close(other.open(_TO_MAKE))
+            os.replace(source, target, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        else:
+            self.remove()
 
 
 class Folders:

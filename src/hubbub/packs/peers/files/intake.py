@@ -7,7 +7,6 @@ it or take its place. Names that peers give are only shown: no path is ever made
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -56,7 +55,7 @@ class Intake:
             self.say("file.nack", refusal, to=peer.uuid)
             return
         transfer = receiver.transfer
-        transfer.peer_uuid, transfer.peer_stream_id = peer.uuid, peer.stream_id
+        transfer.peer_uuid, transfer.peer_stream_id, transfer.last_error = peer.uuid, peer.stream_id, None
         transfer.touch()
         receiver.is_hubbub = peer.is_hubbub
         self.emit(
@@ -114,6 +113,12 @@ class Intake:
         self.emit("file_transfer_cancelled", transfer_id=cancel.transfer_id, from_uuid=peer.uuid)
         self.finished(receiver.transfer)
         return True
+
+    def forsaken(self, peer: PeerView) -> None:
+        """A sender is gone; what it began waits for it."""
+        for receiver in self.receivers.values():
+            if receiver.transfer.peer_uuid == peer.uuid and not receiver.transfer.is_over:
+                receiver.transfer.last_error = "the sender is gone; it may come back and go on"
 
     def _unknown(self, peer: PeerView, transfer_id: str, seq: int) -> None:
         self.emit("file_chunk_rejected", transfer_id=printable(transfer_id), seq=seq, reason=UNKNOWN)
@@ -177,18 +182,24 @@ class Intake:
         Finished files of the same peer give theirs, the oldest first, then those of peers
         that are gone; nobody can drive out what another who is here has sent.
         """
-        own = [each for each in self.receivers.values() if _owns(peer, each.transfer)]
-        for receiver in own:
-            is_forsaken = time.monotonic() - receiver.transfer.moved_at > bounds.FILE_IDLE_S
-            if is_forsaken and not receiver.transfer.is_over:
-                receiver.stop("the sender did not go on")
-        if sum(not each.transfer.is_over for each in own) >= bounds.FILE_INCOMING_OF_ONE_PEER:
-            raise OfferRefused("too many transfers of one peer")
+        all_of_them = list(self.receivers.values())
+        own = [each for each in all_of_them if _owns(peer, each.transfer)]
         here = {view.stream_id for view in self._session.room.peers if view.is_connected}
-        others = [each for each in self.receivers.values() if each.transfer.peer_stream_id not in here]
+        gone = [each for each in all_of_them if each.transfer.peer_stream_id not in here]
+        for receiver in own:
+            if not receiver.transfer.is_over and not receiver.is_moving:
+                receiver.stop("the sender did not go on")
+        if _unfinished(own) >= bounds.FILE_INCOMING_OF_ONE_PEER:
+            raise OfferRefused("too many transfers of one peer")
+        for receiver in _oldest_first(each for each in gone if not each.transfer.is_over):
+            if _unfinished(all_of_them) < bounds.FILE_INCOMING_IN_ALL:
+                break
+            receiver.stop("the sender did not come back, and others needed the place")
+        if _unfinished(all_of_them) >= bounds.FILE_INCOMING_IN_ALL:
+            raise OfferRefused("too many transfers")
         quota = bounds.FILE_QUOTA_FILES * self._options.max_bytes
         _shrink(own, own, quota - offer.total_bytes)
-        _shrink(list(self.receivers.values()), others, quota * bounds.FILE_QUOTA_PEERS - offer.total_bytes)
+        _shrink(all_of_them, gone, quota * bounds.FILE_QUOTA_PEERS - offer.total_bytes)
 
     # -- what receivers ask ------------------------------------------------------------------
 
@@ -218,6 +229,10 @@ class Intake:
 
 def _oldest_first(receivers: Iterable[Receiver]) -> list[Receiver]:
     return sorted(receivers, key=lambda each: each.transfer.moved_at)
+
+
+def _unfinished(receivers: Iterable[Receiver]) -> int:
+    return sum(not each.transfer.is_over for each in receivers)
 
 
 def _shrink(counted: Iterable[Receiver], droppable: Iterable[Receiver], most: int) -> None:

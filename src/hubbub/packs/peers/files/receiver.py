@@ -12,6 +12,7 @@ import asyncio
 import base64
 import binascii
 import hashlib
+import time
 from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
@@ -62,6 +63,11 @@ class Receiver:
     def is_idle(self) -> bool:
         """Whether nothing is being written."""
         return self._task is None
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether something came of it lately."""
+        return not self.transfer.is_over and time.monotonic() - self.transfer.moved_at < bounds.FILE_IDLE_S
 
     # -- parts that come -----------------------------------------------------------------
 

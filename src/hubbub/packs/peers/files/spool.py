@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from hubbub.packs.peers.failures import PeersError
+from hubbub.packs.peers.files import leftovers
 from hubbub.packs.peers.files.folders import Folders
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]", re.ASCII)
@@ -103,8 +104,10 @@ class SpoolStore:
 class Spool:
     """The private folder of one session; made when the first file needs it, removed with the session."""
 
-    def __init__(self, folders: Folders, given: str | None) -> None:
+    def __init__(self, folders: Folders, given: str | None, *, keep: bool = False) -> None:
         self._folders = folders
+        self._keep = keep
+        self._lock: int | None = None
         self._above = None if given is None else folders.make_folder(given)
         self._folder: Path | None = None
 
@@ -124,16 +127,22 @@ class Spool:
         except OSError as error:
             raise PeersError(f"the spool folder cannot be written: {error.strerror}") from error
 
-    def close(self, *, keep: bool) -> None:
+    def close(self) -> None:
         """Remove it."""
         folder, self._folder = self._folder, None
-        if folder is not None and not keep:
+        if folder is not None and not self._keep:
             shutil.rmtree(folder, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def _opened(self) -> Path:
         if self._folder is None:
             above = self._above or usual_folder()
-            self._folder = Path(tempfile.mkdtemp(prefix="session_", dir=above))
+            leftovers.remove(Path(above))
+            self._folder = Path(tempfile.mkdtemp(prefix=leftovers.PREFIX, dir=above))
+            if not self._keep:
+                self._lock = leftovers.hold(self._folder)
             self._folders.add(str(self._folder))
         return self._folder
 

@@ -14,9 +14,9 @@ Status: TypeAlias = Literal["offered", "transferring", "receiving", "completed",
 """`offered` and `transferring` are going out, `receiving` is coming in."""
 
 
-def now_text() -> str:
-    """The time as events have it."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def time_text(moment: float) -> str:
+    """A time as events have it."""
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Transfer:
@@ -34,9 +34,8 @@ class Transfer:
         self.retries_total = 0
         self.peer_uuid: str | None = None
         self.peer_stream_id: str | None = None
-        self.created_at = now_text()
-        self.updated_at = self.created_at
-        self.completed_at: str | None = None
+        self.created_at = self.updated_at = time.time()
+        self.completed_at: float | None = None
         self.last_error: str | None = None
         self.moved_at = time.monotonic()
 
@@ -47,12 +46,11 @@ class Transfer:
 
     def touch(self) -> None:
         """Something happened."""
-        self.moved_at = time.monotonic()
+        self.moved_at, self.updated_at = time.monotonic(), time.time()
 
     def settle(self, status: Status, error: str | None = None) -> None:
         """It has another status now."""
         self.status, self.last_error = status, error
-        self.updated_at = now_text()
         self.touch()
         if status == "completed":
             self.completed_at = self.updated_at
@@ -75,9 +73,9 @@ class Transfer:
             "from_uuid": None if is_outgoing else self.peer_uuid,
             "from_stream_id": None if is_outgoing else self.peer_stream_id,
             "file_hash": self.file_hash,
-            "created_at": self.created_at,
-            "updated_at": self.updated_at,
-            "completed_at": self.completed_at,
+            "created_at": time_text(self.created_at),
+            "updated_at": time_text(self.updated_at),
+            "completed_at": None if self.completed_at is None else time_text(self.completed_at),
             "last_error": self.last_error,
             "has_data": self.has_data,
         }

@@ -1,0 +1,49 @@
+"""Spool folders whose process was killed before it could remove them: the next one that needs one does.
+
+Whoever uses a folder holds a lock on a file in it for as long as it lives; a lock that can
+be taken belongs to nobody. Where there are no such locks, nothing is removed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+if sys.platform != "win32":
+    import fcntl
+
+PREFIX: Final = "session_"
+_LOCK: Final = "lock"
+_FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def hold(folder: Path) -> int | None:
+    """Say that a folder is in use, until what is given back is closed."""
+    if sys.platform == "win32":
+        return None
+    new = folder / f"{_LOCK}.new"
+    lock = os.open(new, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    new.rename(folder / _LOCK)  # Only now can others see it, and it is held.
+    return lock
+
+
+def remove(above: Path) -> None:
+    """Remove the folders that nobody holds any longer."""
+    if sys.platform == "win32":
+        return
+    for folder in above.glob(f"{PREFIX}*"):
+        try:
+            lock = os.open(folder / _LOCK, _FLAGS)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            pass  # Somebody lives there.
+        finally:
+            os.close(lock)
