@@ -26,7 +26,7 @@ class Bridge:
         self.folder = folder
         self.events: list[dict[str, Any]] = []
         self._client = client
-        self._session: str | None = None
+        self.session: str | None = None
 
     async def ask(self, tool: str, **arguments: Any) -> tuple[dict[str, Any], bool]:
         """What a tool says, and whether it is an error."""
@@ -36,14 +36,14 @@ class Bridge:
 
     async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """What a tool of this session says."""
-        said, is_error = await self.ask(tool, session_id=self._session, **arguments)
+        said, is_error = await self.ask(tool, session_id=self.session, **arguments)
         assert not is_error, said
         return said
 
     async def connect(self, host: str, room: str = "hall", **options: Any) -> dict[str, Any]:
         said, is_error = await self.ask("vdo_connect", host=host, room=room, stream_id=self.name, **options)
         assert not is_error, said
-        self._session = said["session_id"]
+        self.session = said["session_id"]
         return said
 
     async def until(self, is_so: Callable[[dict[str, Any]], object], wait_s: float = WAIT_S) -> dict[str, Any]:
