@@ -55,7 +55,7 @@ class Desk:
         self.transfer = Incoming("t", "name", "mime", self.layout)
         self.transfer.file_hash = file_hash or hashlib.sha256(data).hexdigest()
         self.transfer.peer_uuid = "u"
-        self.store = MemoryStore(len(data)) if folder is None else SpoolStore(str(folder / os.urandom(4).hex()))
+        self.store = MemoryStore(len(data)) if folder is None else SpoolStore(folder / os.urandom(4).hex())
         self.receiver = Receiver(self.wall, self.transfer, self.store)
 
     def part(self, first: int, last: int) -> memoryview:
