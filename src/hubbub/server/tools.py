@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
+from hubbub.errors import DefinitionError
 from hubbub.protocol.content import CONTENT_TYPES, Text
 from hubbub.protocol.docstrings import read_docstring
 from hubbub.protocol.headers import header_parameters
@@ -147,6 +148,8 @@ def _arguments(
     function: Function, schema: Mapping[str, Any] | None, *, is_checked: bool
 ) -> Arguments | DataArguments | UncheckedArguments:
     if schema is None:
+        if not is_checked:
+            raise DefinitionError(f"{function.__name__}: arguments are left unchecked only with an `input_schema`")
         return Arguments.of(function, skip=(Context, Ask))
     from hubbub.protocol.schema_data import DataArguments, UncheckedArguments
 
@@ -154,8 +157,12 @@ def _arguments(
     injected = {key: Context for key, hint in hints.items() if hint is Context}
     if is_checked:
         return DataArguments(dict(schema), injected)
-    (name,) = set(inspect.signature(function).parameters) - set(injected)
-    return UncheckedArguments(dict(schema), name, injected)
+    names = [name for name in inspect.signature(function).parameters if name not in injected]
+    if len(names) != 1:
+        raise DefinitionError(
+            f"{function.__name__}: a tool that checks its arguments itself gets them in one parameter"
+        )
+    return UncheckedArguments(dict(schema), names[0], injected)
 
 
 def _output(function: Function, name: str, schema: Mapping[str, Any] | None) -> Output:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.http.in_process import running
 from tests.packs.peers.callers import calling, in_the_hall
 from tests.packs.peers.rooms import signalling
 from tests.server.conversation import DIALECTS, conversing
 
+from hubbub import Server
+from hubbub.assembly.installing import install_pack
 from hubbub.packs.peers import tokens
+from hubbub.packs.peers.pack import pack
+from hubbub.packs.peers.settings import PeersSettings
+from hubbub.security.keys import append_record, generate_key
 
 CORE = [
     "vdo_connect", "vdo_send", "vdo_receive", "vdo_status", "vdo_disconnect", "vdo_list_sessions", "vdo_capabilities",
@@ -389,25 +397,25 @@ async def test_failures_are_results_in_every_dialect(dialect: str) -> None:
             }
 
 
-async def test_what_one_caller_opened_is_not_there_for_others() -> None:
-    from hubbub.packs.peers.arguments import Arguments
-    from hubbub.packs.peers.session_options import CONNECT_FIELDS, read_options
-    from hubbub.packs.peers.sessions import Sessions
-    from hubbub.packs.peers.settings import PeersSettings
+async def test_what_one_caller_opened_is_not_there_for_others(tmp_path: Path) -> None:
+    keys: dict[str, str] = {}
+    for name in ("ann", "bob"):
+        keys[name], record = generate_key(name)
+        append_record(tmp_path / "keys.toml", record)
+    server = Server("agent")
+    install_pack(server, pack, PeersSettings())
+    async with signalling() as host, running(server, key_file=str(tmp_path / "keys.toml")) as there:
 
-    settings = PeersSettings()
-    sessions = Sessions(settings)
-    async with signalling() as host:
-        given = {"room": "hall", "host": host}
-        session = await sessions.open(read_options(Arguments("vdo_connect", given, CONNECT_FIELDS), settings), "ann")
-        try:
-            mine = Arguments("vdo_status", {"session_id": session.id}, ("session_id",), "ann")
-            theirs = Arguments("vdo_status", {"session_id": session.id}, ("session_id",), "bob")
-            assert sessions.of(mine) is session
-            assert sessions.owned_by("ann") == [session]
-            assert sessions.owned_by("bob") == []
-            with pytest.raises(Exception, match="unknown session_id"):
-                sessions.of(theirs)
-        finally:
-            await sessions.close()
-            assert len(sessions) == 0
+        async def call(who: str, tool: str, **arguments: Any) -> Any:
+            request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+            params = {"name": tool, "arguments": arguments}
+            answer = await there.site.post({**request, "params": params}, {"Authorization": f"Bearer {keys[who]}"})
+            return json.loads(answer.json["result"]["content"][0]["text"])
+
+        session_id = (await call("ann", "vdo_connect", room="hall", host=host))["session_id"]
+        assert (await call("ann", "vdo_status", session_id=session_id))["ok"]
+        assert len((await call("ann", "vdo_list_sessions"))["sessions"]) == 1
+        assert (await call("bob", "vdo_list_sessions"))["sessions"] == []
+        for tool in ("vdo_status", "vdo_receive", "vdo_disconnect", "vdo_state_get", "vdo_file_transfers"):
+            refusal = (await call("bob", tool, session_id=session_id))["error"]
+            assert refusal["message"] == f"unknown session_id: {session_id}"

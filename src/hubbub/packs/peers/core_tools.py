@@ -6,7 +6,6 @@ from hubbub import Context, Server
 from hubbub.packs.peers.arguments import Arguments, Target, refused
 from hubbub.packs.peers.contract_tool import (
     ACTS,
-    DESTROYS,
     READS,
     SESSION,
     TARGET,
@@ -82,7 +81,7 @@ def _register_messages(server: Server, sessions: Sessions) -> None:
             raise refused(f"invalid data: {error}") from error
         return _sent(session, sent, used)
 
-    @ContractTool("vdo_receive", _RECEIVE, _NEEDS_SESSION, DESTROYS).on(server)
+    @ContractTool("vdo_receive", _RECEIVE, _NEEDS_SESSION, ACTS).on(server)
     async def receive(arguments: Arguments) -> Result:
         """Take the events that happened since the last time: messages, peers, files, state. Waits if asked to."""
         session = sessions.of(arguments)
@@ -105,7 +104,7 @@ def _register_status(server: Server, sessions: Sessions) -> None:
         session = sessions.of(arguments)
         return {"ok": True, **session.status(), "sync_peers": session.sync_peers()}
 
-    @ContractTool("vdo_disconnect", SESSION, _NEEDS_SESSION, DESTROYS).on(server)
+    @ContractTool("vdo_disconnect", SESSION, _NEEDS_SESSION, ACTS).on(server)
     async def disconnect(arguments: Arguments) -> Result:
         """Leave a room, and end the session."""
         session = sessions.of(arguments)

@@ -48,6 +48,7 @@ _NUMBERS: Final = {
         1,
     ),
 }
+_LABEL_CHARACTERS: Final = 200
 
 CONNECT_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "room": string("The room: everybody in it finds each other."),
@@ -162,7 +163,7 @@ def _room(
         target_stream_id=None if target == stream_id else target,
         host=_host(arguments.text("host") or settings.host),
         password=_password(arguments["password"]),
-        label=arguments.text("label") or "mcp_bridge",
+        label=(arguments.text("label") or "mcp_bridge")[:_LABEL_CHARACTERS],
         engine=settings.engine,
         ice_servers=_ice_servers(settings),
         force_turn=arguments.flag("force_turn", False),
@@ -219,6 +220,8 @@ def _password(given: Any) -> str | Literal[False] | None:
 def _join_token(arguments: Arguments, secrets: Sequence[str], room: str, stream_id: str) -> str | None:
     """The token to show, checked as far as we can: peers would only be told that it is refused."""
     token = arguments.text("join_token") or None
+    if token is not None and len(token) > bounds.CREDENTIAL_BYTES:
+        raise refused("invalid join_token: too long")
     if token is None or not secrets:
         return token
     try:

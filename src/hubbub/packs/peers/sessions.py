@@ -11,6 +11,7 @@ from typing import Final
 from hubbub import bounds
 from hubbub.errors import ToolError
 from hubbub.packs.peers.arguments import Arguments, refused
+from hubbub.packs.peers.failures import EngineMissing
 from hubbub.packs.peers.room import Listener, MakeRoom, Room, RoomOptions
 from hubbub.packs.peers.session import Session
 from hubbub.packs.peers.session_options import SessionOptions
@@ -19,6 +20,8 @@ from hubbub.packs.peers.settings import PeersSettings
 logger = logging.getLogger("hubbub.peers")
 
 _LOOK_EVERY_S: Final = 60.0
+_READY_S: Final = 0.5
+"""A server that has just started has better things to do at first."""
 
 
 class Sessions:
@@ -33,6 +36,7 @@ class Sessions:
         self._make_room = make_room or _make_mesh
         self._sessions: dict[str, Session] = {}
         self._coming = 0
+        self._is_loaded = False
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -61,9 +65,10 @@ class Sessions:
         """
         if len(self._sessions) + self._coming >= self.settings.max_sessions:
             raise ToolError(f"there are {self.settings.max_sessions} sessions already; end one with vdo_disconnect")
-        session = Session(f"vdo_{uuid.uuid4()}", options, self.settings, make_room=self._make_room, owner=owner)
         self._coming += 1
         try:
+            await self._load()
+            session = Session(f"vdo_{uuid.uuid4()}", options, self.settings, make_room=self._make_room, owner=owner)
             await session.connect()
         finally:
             self._coming -= 1
@@ -92,8 +97,16 @@ class Sessions:
         if late:
             await asyncio.wait(late)
 
+    async def _load(self) -> None:
+        """Load what rooms are made of, without keeping anybody waiting: it is a lot."""
+        if not self._is_loaded:
+            await asyncio.to_thread(_load_rooms, self.settings.engine)
+            self._is_loaded = True
+
     async def keep_tidy(self) -> None:
-        """Close sessions that nobody uses any longer; goes on for ever."""
+        """Get ready for the first session, then close those that nobody uses any longer; goes on for ever."""
+        await asyncio.sleep(_READY_S)
+        await self._load()
         while True:
             await asyncio.sleep(min(_LOOK_EVERY_S, self.settings.session_idle_s))
             for session in list(self._sessions.values()):
@@ -110,6 +123,16 @@ class Sessions:
 
 
 def _make_mesh(options: RoomOptions, listener: Listener) -> Room:
-    from hubbub.packs.peers.mesh import Mesh  # Most servers start long before anybody connects.
+    from hubbub.packs.peers.mesh import Mesh
 
     return Mesh(options, listener)
+
+
+def _load_rooms(engine: str) -> None:
+    import hubbub.packs.peers.mesh  # noqa: F401
+    from hubbub.packs.peers.engine import load_engine
+
+    try:
+        load_engine(engine)
+    except EngineMissing:
+        pass  # Whoever connects is told.
