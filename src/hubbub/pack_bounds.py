@@ -179,6 +179,8 @@ STATE_PAGE_BYTES: Final = 48 * 1024
 """Entries of one message of a snapshot, unless one alone is larger."""
 STATE_SNAPSHOT_S: Final = 1.0
 """A peer is sent a snapshot, and asked for one, at most this often."""
+STATE_SNAPSHOT_REST_S: Final = 30.0
+"""The longest pause after a snapshot that took long to send."""
 STATE_SNAPSHOT_PAUSE_S: Final = 120.0
 """A peer whose snapshots bring nothing new is asked less and less, but at least this often while the two differ."""
 STATE_NOTICES: Final = 100

@@ -207,6 +207,7 @@ class unhurried:
     def __enter__(self) -> None:
         self._patch = pytest.MonkeyPatch()
         self._patch.setattr(bounds, "STATE_SNAPSHOT_S", 0.0)
+        self._patch.setattr(bounds, "STATE_SNAPSHOT_REST_S", 0.0)
 
     def __exit__(self, *_: object) -> None:
         self._patch.undo()

@@ -25,6 +25,7 @@ from hubbub.packs.peers.failures import StateFull
 from hubbub.packs.peers.javascript import Unreadable, stringify
 
 _DIGEST_CHARACTERS: Final = 32
+_MODULUS: Final = 2**256
 _TIME_CHARACTERS: Final = 40
 
 
@@ -37,13 +38,16 @@ class Entry(msgspec.Struct, frozen=True):
     clock: int
     updated_at: str
 
-    @property
-    def rank(self) -> tuple[int, bytes, bytes]:
-        """What decides between two entries of one key.
+    def is_later(self, other: Entry) -> bool:
+        """Whether this one wins over another of the same key.
 
         The value is part of it for actors that lost their memory and used a clock twice.
         """
-        return self.clock, _code_units(self.actor), _code_units(stringify(self.value))
+        if self.clock != other.clock:
+            return self.clock > other.clock
+        if self.actor != other.actor:
+            return _code_units(self.actor) > _code_units(other.actor)
+        return _code_units(stringify(self.value)) > _code_units(stringify(other.value))
 
 
 def _code_units(text: str) -> bytes:
@@ -72,7 +76,8 @@ class SharedState:
         self._sizes: dict[str, int] = {}
         self._bytes = 0
         self._clock = 0
-        self._digest: str | None = None
+        self._sum = 0
+        """Of the hashes of all entries, so that it costs nothing to tell what we have, and little to keep it up."""
         self.ignored = 0
         """Entries of others that found no room, or could not be read."""
 
@@ -125,7 +130,7 @@ class SharedState:
         # Also an entry that loses was seen: our next write must be later.
         self._clock = max(self._clock, entry.clock)
         current = self._entries.get(entry.key)
-        if current is not None and entry.rank <= current.rank:
+        if current is not None and not entry.is_later(current):
             return None
         size = _size(entry.key, entry.value)
         if not self._has_room(entry.key, size) or (current is None and len(self._entries) >= self._max_keys):
@@ -145,22 +150,18 @@ class SharedState:
     @property
     def digest(self) -> str:
         """The same for two ends if and only if they have the same entries."""
-        if self._digest is None:
-            total = hashlib.sha256()
-            for entry in self.entries:
-                total.update(stringify([entry.key, entry.clock, entry.actor, entry.value]).encode())
-            self._digest = total.hexdigest()[:_DIGEST_CHARACTERS]
-        return self._digest
+        return f"{self._sum:064x}"[:_DIGEST_CHARACTERS]
 
     def _has_room(self, key: str, size: int) -> bool:
         return self._bytes - self._sizes.get(key, 0) + size <= self._max_bytes
 
     def _keep(self, entry: Entry, size: int) -> None:
+        before = self._entries.get(entry.key)
         self._bytes += size - self._sizes.get(entry.key, 0)
         self._sizes[entry.key] = size
         self._entries[entry.key] = entry
         self._clock = max(self._clock, entry.clock)
-        self._digest = None
+        self._sum = (self._sum + _hash(entry) - (0 if before is None else _hash(before))) % _MODULUS
 
     def _read(self, fields: Mapping[str, Any]) -> Entry | None:
         key, actor, clock = fields.get("key"), fields.get("actor"), fields.get("clock")
@@ -186,6 +187,11 @@ class SharedState:
             return False
         latest = int(self._unix_time() * 1000) + bounds.STATE_CLOCK_AHEAD_MS
         return clock <= min(latest, bounds.STATE_CLOCK)
+
+
+def _hash(entry: Entry) -> int:
+    text = stringify([entry.key, entry.clock, entry.actor, entry.value])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest())
 
 
 def _size(key: str, value: Any) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -23,6 +23,9 @@ from hubbub.packs.peers.peer_view import PeerView
 from hubbub.packs.peers.room import Room
 from hubbub.packs.peers.shared_state import Entry, SharedState
 from hubbub.packs.peers.wire import Envelope, StatePatch, StateSnapshot, StateSnapshotReq
+
+_REST: Final = 10
+"""Snapshots to one peer take a tenth of our time at most, however often it asks."""
 
 
 class StateSession(Protocol):
@@ -43,7 +46,8 @@ class _Correspondent:
 
     def __init__(self) -> None:
         self.asked_at = -bounds.STATE_SNAPSHOT_S
-        self.sent_at = -bounds.STATE_SNAPSHOT_S
+        self.next_at = 0.0
+        """When it may be sent a snapshot again."""
         self.is_sending = False
         self.is_asked_again = False
         self.pause_s = bounds.STATE_SNAPSHOT_S
@@ -175,9 +179,12 @@ class StateSync:
         """Send everything, and once more if that was asked for meanwhile; never in quick succession."""
         try:
             while True:
-                await asyncio.sleep(known.sent_at + bounds.STATE_SNAPSHOT_S - time.monotonic())
-                known.is_asked_again, known.sent_at = False, time.monotonic()
+                await asyncio.sleep(known.next_at - time.monotonic())
+                known.is_asked_again, begun = False, time.monotonic()
                 await self._send_pages(uuid)
+                ended = time.monotonic()
+                pause_s = min(_REST * (ended - begun), bounds.STATE_SNAPSHOT_REST_S)
+                known.next_at = ended + max(pause_s, bounds.STATE_SNAPSHOT_S)
                 if not known.is_asked_again:
                     return
         finally:
@@ -190,6 +197,7 @@ class StateSync:
                 break
             is_sent = True
             try:
+                await asyncio.sleep(0)  # Others have something to do, too.
                 await self._session.room.drain(uuid)
             except ChannelClosed:
                 break

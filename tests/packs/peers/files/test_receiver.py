@@ -55,7 +55,7 @@ class Desk:
         self.transfer = Incoming("t", "name", "mime", self.layout)
         self.transfer.file_hash = file_hash or hashlib.sha256(data).hexdigest()
         self.transfer.peer_uuid = "u"
-        self.store = MemoryStore(len(data)) if folder is None else SpoolStore(str(folder / os.urandom(4).hex()))
+        self.store = MemoryStore(len(data)) if folder is None else SpoolStore(folder / os.urandom(4).hex())
         self.receiver = Receiver(self.wall, self.transfer, self.store)
 
     def part(self, first: int, last: int) -> memoryview:
@@ -91,7 +91,7 @@ def test_parts_in_any_order_more_than_once_make_the_file(
 ) -> None:
     async def run(folder: Path | None) -> None:
         desk = Desk(chance.randbytes(size), chunk, folder)
-        desk.receiver.is_hubbub = is_hubbub
+        desk.receiver.answers.is_hubbub = is_hubbub
         total = desk.layout.total_chunks
         runs = [(first, min(first + chance.randint(1, 3), total)) for first in range(total)]
         runs += chance.choices(runs, k=chance.randint(0, 8))
@@ -122,7 +122,7 @@ def test_parts_in_any_order_more_than_once_make_the_file(
 def test_what_is_lost_is_asked_for_and_nothing_is_called_complete(size: int, chunk: int, chance: random.Random) -> None:
     async def run() -> None:
         desk = Desk(chance.randbytes(size), chunk)
-        desk.receiver.is_hubbub = True
+        desk.receiver.answers.is_hubbub = True
         total = desk.layout.total_chunks
         lost = {seq for seq in range(total) if chance.random() < 0.4} or {chance.randrange(total)}
         for seq in set(range(total)) - lost:
@@ -134,7 +134,7 @@ def test_what_is_lost_is_asked_for_and_nothing_is_called_complete(size: int, chu
         nack = desk.wall.of("file.nack")[-1]
         assert (nack["reason"], nack["expected_seq"]) == ("missing_chunks", min(lost))
         assert {seq for first, last in nack["missing"] for seq in range(first, last)} >= lost
-        desk.receiver.tell_state()
+        desk.receiver.answers.tell_state()
         state = desk.wall.of("file.resume_state")[-1]
         assert (state["next_seq"], state["status"]) == (min(lost), "receiving")
         for first, last in state["missing"]:
@@ -169,7 +169,7 @@ async def test_a_file_with_another_hash_fails_and_is_removed(is_spooled: bool, t
     assert not list(tmp_path.iterdir())
     desk.complete()
     assert not desk.wall.of("file.complete_ack")
-    desk.receiver.tell_state()
+    desk.receiver.answers.tell_state()
     # An original would take the number of the last chunk for success.
     assert desk.wall.of("file.resume_state")[-1]["next_seq"] == 0
     assert not desk.wall.told("file_received")
@@ -233,11 +233,11 @@ async def test_each_chunk_of_an_original_is_confirmed_where_it_stands() -> None:
 
 async def test_an_original_that_asks_is_told_the_chunk_that_it_still_holds() -> None:
     desk = Desk(b"abc" * 10, 10)
-    desk.receiver.tell_state()
+    desk.receiver.answers.tell_state()
     desk.receiver.take_envelope(desk.chunk(0))
     desk.receiver.take_envelope(desk.chunk(1))
     await desk.settled()
-    desk.receiver.tell_state()
+    desk.receiver.answers.tell_state()
     assert [state["next_seq"] for state in desk.wall.of("file.resume_state")] == [0, 1]
     assert "missing" not in desk.wall.of("file.resume_state")[0]
 

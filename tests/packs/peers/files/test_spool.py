@@ -42,6 +42,13 @@ def test_spooled_files_are_private_and_removed(temporary: Path) -> None:
     path, folder = store.path, Path(store.path).parent
     file, _ = folders.open(path)  # What came may be sent on.
     os.close(file)
+    another = Spool(Folders([]), None)
+    of_another = another.make("b", 1)
+    assert of_another.path is not None
+    with pytest.raises(OutsideFolders):
+        folders.open(of_another.path)
+    of_another.close()
+    another.close()
     store.close()
     assert not Path(path).exists()
     spool.close()
@@ -79,6 +86,26 @@ def test_a_spool_folder_outside_the_folders_is_refused(tmp_path: Path) -> None:
     assert store.path is not None
     assert store.path.startswith(str(tmp_path / "in" / "spool"))
     store.close()
+
+
+def test_a_spool_folder_that_turns_into_a_link_lets_nothing_out(tmp_path: Path) -> None:
+    for name in ("in", "out"):
+        (tmp_path / name).mkdir()
+    spool = Spool(Folders([str(tmp_path / "in")]), str(tmp_path / "in" / "spool"))
+    spool.make("a", 1).close()
+    (tmp_path / "in" / "spool").rename(tmp_path / "in" / "moved")
+    (tmp_path / "in" / "spool").symlink_to(tmp_path / "out")
+    store = spool.make("b", 1)
+    assert [path.parent.parent.name for path in tmp_path.rglob("incoming_b_*")] == ["moved"]
+    store.close()
+    assert not list(tmp_path.rglob("incoming_*"))
+    spool.close()
+    another = Spool(Folders([str(tmp_path / "in")]), str(tmp_path / "in" / "new"))
+    (tmp_path / "in" / "new").rmdir()
+    (tmp_path / "in" / "new").symlink_to(tmp_path / "out")
+    with pytest.raises(PeersError):
+        another.make("c", 1)
+    assert not list((tmp_path / "out").iterdir())
 
 
 def test_a_file_that_is_larger_than_the_disk_is_refused(temporary: Path) -> None:

@@ -366,7 +366,7 @@ async def test_the_sender_may_cancel(tmp_path: Path) -> None:
         [came] = bob.files.incoming
         await bob.notes.until(lambda: came.store is None)
         assert came.status == "cancelled"
-        assert not [path for path in (bob.folder / "spool").rglob("incoming_*")]
+        assert not list((bob.folder / "spool").rglob("incoming_*"))
         with pytest.raises(ToolFailure, match="transfer payload unavailable"):
             await ann.files.resume("t", Sending())
 

@@ -53,6 +53,10 @@ class Place:
         """Open it; no link is followed."""
         return os.open(self._spelled(self.name), flags, mode, dir_fd=self._folder)
 
+    def make_folder(self) -> None:
+        """Make a private folder of that name."""
+        os.mkdir(self._spelled(self.name), 0o700, dir_fd=self._folder)
+
     def beside(self, name: str) -> Place:
         """Another name in the same folder."""
         return Place(self._folder, name, str(Path(self.path).with_name(name)))
@@ -131,6 +135,14 @@ class Folders:
             os.close(file)
             raise PeersError(f"file path is not a regular file: {path}")
         return file, found
+
+    def enter(self, path: str) -> int | None:
+        """Open a folder, to make files in it wherever its path leads later; None where that cannot be done.
+
+        Raises: OutsideFolders, PeersError.
+        """
+        root, names = self._below(path)
+        return self._enter(root, names, path, make_folders=False) if _WALKS else None
 
     def make_folder(self, path: str) -> str:
         """Make a folder, and those above it; where it is.

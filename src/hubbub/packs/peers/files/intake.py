@@ -57,7 +57,7 @@ class Intake:
         transfer = receiver.transfer
         transfer.peer_uuid, transfer.peer_stream_id, transfer.last_error = peer.uuid, peer.stream_id, None
         transfer.touch()
-        receiver.is_hubbub = peer.is_hubbub
+        receiver.answers.is_hubbub = peer.is_hubbub
         self.emit(
             "file_offer_received",
             transfer_id=transfer.transfer_id,
@@ -69,7 +69,7 @@ class Intake:
             name=transfer.name,
             mime=transfer.mime,
         )
-        receiver.accept()
+        receiver.answers.accept()
 
     def chunk(self, peer: PeerView, chunk: FileChunk) -> None:
         """A chunk in an envelope."""
@@ -102,7 +102,7 @@ class Intake:
             state = {"transfer_id": question.transfer_id, "next_seq": 0, "status": UNKNOWN}
             self.say("file.resume_state", state, to=peer.uuid)
         else:
-            receiver.tell_state()
+            receiver.answers.tell_state()
 
     def cancelled(self, peer: PeerView, cancel: FileCancel) -> bool:
         """The sender lets it be; whether there was anything to let be."""

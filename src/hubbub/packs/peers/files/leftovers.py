@@ -20,14 +20,15 @@ _LOCK: Final = "lock"
 _FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
-def hold(folder: Path) -> int | None:
-    """Say that a folder is in use, until what is given back is closed."""
+def hold(folder: Path, opened: int | None) -> int | None:
+    """Say that a folder is in use, until what is given back is closed; `opened`: the same folder, if it is open."""
     if sys.platform == "win32":
         return None
-    new = folder / f"{_LOCK}.new"
-    lock = os.open(new, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+    above = folder if opened is None else Path()
+    new = above / f"{_LOCK}.new"
+    lock = os.open(new, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=opened)
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    new.rename(folder / _LOCK)  # Only now can others see it, and it is held.
+    os.rename(new, above / _LOCK, src_dir_fd=opened, dst_dir_fd=opened)  # Others see it only now that it is held.
     return lock
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
+from hubbub import bounds
+
 Span: TypeAlias = tuple[int, int]
 """From the first to before the last."""
 
@@ -90,7 +92,7 @@ class Parts:
 
 def read_spans(value: Any, total_chunks: int) -> list[Span] | None:
     """The gaps that another Hubbub tells of; None if these are none."""
-    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+    if not isinstance(value, Sequence) or isinstance(value, str) or not 0 < len(value) <= bounds.FILE_GAPS:
         return None
     spans: list[Span] = []
     for item in value:

@@ -14,28 +14,16 @@ import binascii
 import hashlib
 import time
 from collections import deque
-from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from hubbub import bounds
+from hubbub.packs.peers.files.answers import Answers, ReceivingEnd
 from hubbub.packs.peers.files.spool import Store
 from hubbub.packs.peers.files.transfer import Incoming
 from hubbub.packs.peers.wire import FileChunk, FileComplete
 
 HASH_MISMATCH: Final = "file hash mismatch"
-
-
-class ReceivingEnd(Protocol):
-    """Who a receiver answers through."""
-
-    def say(self, kind: str, payload: Mapping[str, Any], *, to: str | None) -> None:
-        """Send an envelope to the sender."""
-
-    def emit(self, type: str, /, **fields: Any) -> None:
-        """Tell what `vdo_receive` shows."""
-
-    def finished(self, transfer: Incoming) -> None:
-        """It is over."""
+_ACKS_WAITING: Final = 4096
 
 
 class Receiver:
@@ -43,20 +31,17 @@ class Receiver:
 
     def __init__(self, end: ReceivingEnd, transfer: Incoming, store: Store) -> None:
         self.transfer = transfer
-        self.is_hubbub = False
-        """Whether the sender is; originals hear of each chunk, Hubbubs of what was written."""
+        self.answers = Answers(end, transfer)
         self._end = end
         self._store = store
         self._digest = hashlib.sha256()
         self._hashed = 0
         """Chunks that the digest has, from the first on; only the writing task touches both."""
         self._waiting: deque[tuple[int, int, memoryview]] = deque()
-        self._waiting_bytes = 0
         self._acks: list[int] = []
         self._task: asyncio.Task[None] | None = None
         self._wants_answer = False
         self._is_forgotten = False
-        self._told = -1
         transfer.store, transfer.is_spooled = store, store.path is not None
 
     @property
@@ -91,7 +76,8 @@ class Receiver:
         elif chunk.chunk_hash and hashlib.sha256(data).hexdigest() != chunk.chunk_hash.lower():
             self._reject(chunk.seq, "chunk_hash_mismatch")
         elif self._keep(chunk.seq, memoryview(data)):
-            self._acks.append(chunk.seq)
+            if len(self._acks) < _ACKS_WAITING:
+                self._acks.append(chunk.seq)
             self._wake()
 
     def take_bytes(self, seq: int, data: memoryview) -> None:
@@ -107,7 +93,7 @@ class Receiver:
         layout = self.transfer.layout
         last = layout.end_of(seq, len(data))
         assert last is not None
-        if self._waiting_bytes + len(data) > bounds.FILE_BACKLOG_BYTES:
+        if self.answers.unwritten_bytes + len(data) > bounds.FILE_BACKLOG_BYTES:
             self._reject(seq, "too_fast")
             return False
         self.transfer.touch()
@@ -115,31 +101,22 @@ class Receiver:
         for first, end in self.transfer.parts.add(seq, last):
             part = data[layout.offset(first) - start : layout.offset(end) - start]
             self._waiting.append((first, end, part))
-            self._waiting_bytes += len(part)
+            self.answers.unwritten_bytes += len(part)
         return True
 
     def _reject(self, seq: int, reason: str) -> None:
         transfer = self.transfer
         transfer.retries_total += 1
         self._end.emit("file_chunk_rejected", transfer_id=transfer.transfer_id, seq=seq, reason=reason)
-        self._nack(reason)
-
-    def _nack(self, reason: str) -> None:
-        transfer = self.transfer
-        payload: dict[str, Any] = {
-            "transfer_id": transfer.transfer_id,
-            "expected_seq": min(transfer.parts.next_seq, transfer.layout.total_chunks - 1),
-            "reason": reason,
-        }
-        self._say("file.nack", {**payload, **self._gaps()} if self.is_hubbub else payload)
+        self.answers.nack(reason)
 
     def _answer_late(self) -> None:
         """A part of a file that is over: let the sender know, if it can still make sense of it."""
         transfer = self.transfer
         if transfer.status == "completed":
-            self._ack(transfer.layout.total_chunks - 1)
+            self.answers.ack(transfer.layout.total_chunks - 1)
         else:
-            self._nack(transfer.last_error or transfer.status)
+            self.answers.nack(transfer.last_error or transfer.status)
 
     # -- writing -------------------------------------------------------------------------
 
@@ -167,15 +144,15 @@ class Receiver:
         # What is marked and not in this batch is written: it can be read again to be hashed.
         readable = min([self.transfer.parts.next_seq, *(first for first, _, _ in batch[:1])])
         await self._off_loop(self._absorb, batch, readable)
-        self._waiting_bytes -= sum(len(data) for _, _, data in batch)
+        self.answers.unwritten_bytes -= sum(len(data) for _, _, data in batch)
         if self.transfer.is_over:
             return
-        self._tell(batch[-1][1] - 1 if batch else acks[-1])
+        self.answers.tell(batch[-1][1] - 1 if batch else acks[-1])
         if acks:
             for seq in acks:
-                self._ack(seq)
+                self.answers.ack(seq)
         elif batch:
-            self._ack(batch[-1][1] - 1)
+            self.answers.ack(batch[-1][1] - 1)
 
     async def _off_loop(self, function: Any, *arguments: Any) -> Any:
         if self.transfer.is_spooled or self.transfer.layout.total_bytes > bounds.FILE_BLOCK_BYTES:
@@ -209,16 +186,16 @@ class Receiver:
         """The sender says that this was all."""
         transfer = self.transfer
         if transfer.status == "completed":
-            self._confirm()
+            self.answers.confirm()
         elif transfer.is_over:
-            self._nack(transfer.last_error or transfer.status)
+            self.answers.nack(transfer.last_error or transfer.status)
         elif complete.total_bytes != transfer.layout.total_bytes:
             got = transfer.layout.total_bytes
             self._fail(f"byte size mismatch expected={complete.total_bytes} got={got}")
         elif complete.file_hash.lower() != transfer.file_hash:
             self._fail(HASH_MISMATCH)
         elif not transfer.parts.is_whole:
-            self._nack("missing_chunks")
+            self.answers.nack("missing_chunks")
         else:
             self._wants_answer = True
             self._wake()
@@ -245,12 +222,12 @@ class Receiver:
             spool_path=self._store.path,
         )
         if self._wants_answer:
-            self._confirm()
+            self.answers.confirm()
         self._end.finished(transfer)
 
     def _fail(self, reason: str) -> None:
         self.transfer.settle("failed", reason)
-        self._nack(reason)
+        self.answers.nack(reason)
         self._end.emit(
             "file_transfer_failed", transfer_id=self.transfer.transfer_id, direction="incoming", reason=reason
         )
@@ -283,83 +260,6 @@ class Receiver:
 
     def _discard(self) -> None:
         self._waiting.clear()
-        self._waiting_bytes = 0
+        self.answers.unwritten_bytes = 0
         self._store.close()
         self.transfer.store = None
-
-    # -- answers -----------------------------------------------------------------------------
-
-    def accept(self) -> None:
-        """Let the sender begin, or go on."""
-        transfer = self.transfer
-        accept = {"transfer_id": transfer.transfer_id, "next_seq": transfer.parts.next_seq}
-        self._say("file.accept", {**accept, **self._gaps()} if self.is_hubbub else accept)
-
-    def tell_state(self) -> None:
-        """Say how far we are.
-
-        An original that asks holds on to the chunk it sent last, and sends its bytes as
-        whatever we ask for: so it is asked for that one again. After a wrong hash it would
-        take the last number for success.
-        """
-        transfer = self.transfer
-        next_seq = transfer.parts.next_seq
-        if not self.is_hubbub and transfer.status == "receiving":
-            next_seq = max(transfer.parts.highest, 0)
-        elif transfer.status in ("failed", "cancelled"):
-            next_seq = 0
-        state = {"transfer_id": transfer.transfer_id, "next_seq": next_seq, "status": transfer.status}
-        self._say("file.resume_state", {**state, **self._gaps()} if self.is_hubbub else state)
-
-    def _gaps(self) -> dict[str, Any]:
-        return {
-            "missing": [list(gap) for gap in self.transfer.parts.gaps(bounds.FILE_GAPS)],
-            "received_bytes": self._written_bytes,
-        }
-
-    @property
-    def _written_bytes(self) -> int:
-        return self.transfer.parts.bytes - self._waiting_bytes
-
-    def _ack(self, seq: int) -> None:
-        transfer = self.transfer
-        self._say(
-            "file.ack",
-            {
-                "transfer_id": transfer.transfer_id,
-                "seq": seq,
-                "next_seq": transfer.parts.next_seq,
-                "received_bytes": self._written_bytes,
-            },
-        )
-
-    def _confirm(self) -> None:
-        transfer = self.transfer
-        self._say(
-            "file.complete_ack",
-            {
-                "transfer_id": transfer.transfer_id,
-                "file_hash": transfer.file_hash,
-                "total_bytes": transfer.layout.total_bytes,
-            },
-        )
-
-    def _tell(self, seq: int) -> None:
-        """Tell of a part; of a long transfer only some."""
-        transfer = self.transfer
-        parts, total = transfer.parts, transfer.layout.total_chunks
-        notice = parts.count * bounds.FILE_NOTICES // total
-        if total > bounds.FILE_NOTICES and notice == self._told and not parts.is_whole:
-            return
-        self._told = notice
-        self._end.emit(
-            "file_chunk_received",
-            transfer_id=transfer.transfer_id,
-            seq=seq,
-            next_seq=parts.next_seq,
-            received_bytes=self._written_bytes,
-            total_bytes=transfer.layout.total_bytes,
-        )
-
-    def _say(self, kind: str, payload: Mapping[str, Any]) -> None:
-        self._end.say(kind, payload, to=self.transfer.peer_uuid)

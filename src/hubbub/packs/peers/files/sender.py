@@ -15,35 +15,17 @@ from typing import Any, Final
 
 from hubbub import bounds
 from hubbub.packs.peers.failures import ChannelClosed, PeersError
+from hubbub.packs.peers.files.hearing import UNKNOWN, Hearing, Interrupted, StartAnew
 from hubbub.packs.peers.files.lines import Line, envelope_chunk, line_to
 from hubbub.packs.peers.files.options import FileSession, Sending
-from hubbub.packs.peers.files.parts import Layout, Span, read_spans
+from hubbub.packs.peers.files.parts import Layout, Span
 from hubbub.packs.peers.files.transfer import Outgoing
 from hubbub.packs.peers.peer_view import PeerView
-from hubbub.packs.peers.wire import (
-    Envelope,
-    FileAccept,
-    FileAck,
-    FileCompleteAck,
-    FileNack,
-    FileResumeState,
-    Payload,
-)
+from hubbub.packs.peers.wire import Envelope, FileAck, Payload
 
-_GOES_BACK: Final = frozenset(("chunk_hash_mismatch", "missing_chunks", "out_of_range_seq", "invalid_chunk_data"))
-_SLOWER: Final = "too_fast"
-_UNKNOWN: Final = "unknown_transfer"
 _LEAST_ANSWER_S: Final = 1.0
 _TELL_S: Final = 0.2
 _LOOK_S: Final = 0.02
-
-
-class _Interrupted(Exception):
-    """This try cannot go on; another may, after asking where the other end is."""
-
-
-class _Anew(_Interrupted):
-    """The other end does not know of it any more: it has to be offered again."""
 
 
 class Sender:
@@ -57,14 +39,7 @@ class Sender:
         self._ack_timeout_s = options.ack_timeout_s if sending.ack_timeout_s is None else sending.ack_timeout_s
         self._max_retries = options.max_retries if sending.max_retries is None else sending.max_retries
         self._start_seq = sending.start_seq
-        self._news = asyncio.Event()
-        self._accept: tuple[int, list[Span] | None] | None = None
-        self._state: tuple[int, list[Span] | None, str] | None = None
-        self._refusal: str | None = None
-        """Why the other end does not want it."""
-        self._back: str | None = None
-        """Why the other end wants us to go back."""
-        self._complete: tuple[str, int] | None = None
+        self._hearing = Hearing(self._acked)
         self._next_seq = 0
         """The first that the other end misses, as far as it told."""
         self._sent_to = 0
@@ -79,20 +54,12 @@ class Sender:
 
     def hear(self, envelope: Envelope, said: Payload) -> None:
         """An envelope of the one that the file is for."""
-        total = self._transfer.layout.total_chunks
         self._transfer.touch()
-        match said:
-            case FileAccept(next_seq=next_seq) if next_seq <= total:
-                self._accept = next_seq, read_spans(envelope.payload.get("missing"), total)
-            case FileResumeState(next_seq=next_seq, status=status) if next_seq <= total:
-                self._state = next_seq, read_spans(envelope.payload.get("missing"), total), status
-            case FileAck():
-                self._acked(said)
-            case FileNack():
-                self._nacked(said)
-            case FileCompleteAck():
-                self._complete = said.file_hash.lower(), said.total_bytes
-        self._news.set()
+        self._hearing.take(envelope, said, self._transfer.layout.total_chunks)
+
+    def wake(self) -> None:
+        """Somebody came or went."""
+        self._hearing.wake()
 
     def _acked(self, ack: FileAck) -> None:
         """Some chunks are there; what was never sent is not, whatever it says."""
@@ -102,16 +69,6 @@ class Sender:
             transfer.next_seq = self._next_seq
         if ack.received_bytes <= self._base_bytes + self._sent_bytes:
             transfer.confirmed_bytes = max(transfer.confirmed_bytes, ack.received_bytes)
-
-    def _nacked(self, nack: FileNack) -> None:
-        if nack.reason == _UNKNOWN or nack.reason in _GOES_BACK or nack.reason == _SLOWER:
-            self._back = nack.reason
-        else:
-            self._refusal = nack.reason[:200] or "refused"
-
-    def wake(self) -> None:
-        """Somebody came or went."""
-        self._news.set()
 
     # -- one run -----------------------------------------------------------------------------
 
@@ -131,9 +88,9 @@ class Sender:
                 transfer.status = "transferring"
                 self._line = line_to(self._session.room, peer, transfer.transfer_id)
                 await self._send(gaps)
-                await self._finish(peer)
+                await self._finish()
                 return
-            except (_Interrupted, ChannelClosed) as interruption:
+            except (Interrupted, ChannelClosed) as interruption:
                 progress = max(transfer.confirmed_bytes, transfer.layout.offset(self._next_seq))
                 retries = 1 if progress > confirmed else retries + 1
                 confirmed = max(confirmed, progress)
@@ -143,7 +100,7 @@ class Sender:
                     raise PeersError(
                         f"max retries exceeded at chunk {self._next_seq}: {interruption}; vdo_file_resume goes on"
                     ) from interruption
-                gaps = None if isinstance(interruption, _Anew | ChannelClosed) else await self._ask()
+                gaps = None if isinstance(interruption, StartAnew | ChannelClosed) else await self._ask()
 
     async def _peer(self) -> PeerView:
         """Whom it is for; who is gone may come back, under the same name."""
@@ -155,7 +112,7 @@ class Sender:
             return peer if peer is not None and peer.is_connected and peer.is_admitted else None
 
         wait_s = max(self._ack_timeout_s * (self._max_retries + 1), _LEAST_ANSWER_S)
-        await self._until(lambda: found() is not None, wait_s)
+        await self._hearing.until(lambda: found() is not None, wait_s)
         await self._greeted(found)
         peer = found()
         if peer is None:
@@ -177,7 +134,7 @@ class Sender:
         transfer = self._transfer
         self._fit_chunks(peer)
         layout = transfer.layout
-        self._forget_answers()
+        self._hearing.forget()
         transfer.status = "offered"
         offer = {
             "transfer_id": transfer.transfer_id,
@@ -191,11 +148,11 @@ class Sender:
         if not self._say("file.offer", offer):
             raise ChannelClosed("failed to send file.offer")
         wait_s = max(self._ack_timeout_s, _LEAST_ANSWER_S)
-        if not await self._until(lambda: self._accept or self._refusal, wait_s):
-            raise _Anew("timed out waiting for file.accept")
-        self._check_refusal()
-        assert self._accept is not None
-        return self._begin_at(*self._accept)
+        if not await self._hearing.until(lambda: self._hearing.accept or self._hearing.refusal, wait_s):
+            raise StartAnew("timed out waiting for file.accept")
+        self._hearing.check_refusal()
+        assert self._hearing.accept is not None
+        return self._begin_at(*self._hearing.accept)
 
     def _fit_chunks(self, peer: PeerView) -> None:
         """Cut the file so that a chunk fits into a frame, also into one of text: the way may change."""
@@ -223,7 +180,7 @@ class Sender:
     # -- chunks --------------------------------------------------------------------------------
 
     async def _send(self, gaps: list[Span]) -> None:
-        self._back = None
+        self._hearing.back = None
         starts = [first for first, _ in gaps[1:]]
         for (first, last), beyond in zip(gaps, [*starts, self._transfer.layout.total_chunks], strict=False):
             seq = first
@@ -239,7 +196,7 @@ class Sender:
         assert source is not None
         in_frame = line.chunks(layout.chunk_bytes)
         if not in_frame:
-            raise _Anew("a chunk does not fit into a frame any more")
+            raise StartAnew("a chunk does not fit into a frame any more")
         frames = max(bounds.FILE_BLOCK_BYTES // (in_frame * layout.chunk_bytes), 1)
         end = min(seq + in_frame * frames, last)
         start = layout.offset(seq)
@@ -249,7 +206,7 @@ class Sender:
             size = layout.size(seq, after)
             while self._on_its_way + size > line.window_bytes:
                 await self._moved()
-            self._check_news()
+            self._hearing.check()
             offset = layout.offset(seq) - start
             self._sent_to = max(self._sent_to, after)
             self._sent_bytes += size
@@ -268,49 +225,39 @@ class Sender:
         waiting = self._line.buffered_amount
 
         def is_so() -> bool:
-            return (self._next_seq, self._transfer.confirmed_bytes) != before or self._back is not None
+            return (self._next_seq, self._transfer.confirmed_bytes) != before or self._hearing.back is not None
 
-        while not await self._until(is_so, self._ack_timeout_s):
+        while not await self._hearing.until(is_so, self._ack_timeout_s):
             now = self._line.buffered_amount
             if now == 0 or now >= waiting:
-                raise _Interrupted("no answer from the other end")
+                raise Interrupted("no answer from the other end")
             waiting = now
-        self._check_news()
+        self._hearing.check()
         await self._tell_progress()
-
-    def _check_news(self) -> None:
-        self._check_refusal()
-        if self._back is not None:
-            reason, self._back = self._back, None
-            raise _Anew(reason) if reason == _UNKNOWN else _Interrupted(reason)
-
-    def _check_refusal(self) -> None:
-        if self._refusal is not None:
-            raise PeersError(self._refusal)
 
     async def _ask(self) -> list[Span] | None:
         """Where the other end is; None if it has to be offered the file again."""
-        self._forget_answers()
+        self._hearing.forget()
         if not self._say("file.resume_req", {"transfer_id": self._transfer.transfer_id}):
             return None
-        await self._until(lambda: self._state or self._refusal, self._ack_timeout_s)
-        self._check_refusal()
-        if self._state is None:
+        await self._hearing.until(lambda: self._hearing.state or self._hearing.refusal, self._ack_timeout_s)
+        self._hearing.check_refusal()
+        if self._hearing.state is None:
             return None
-        next_seq, missing, status = self._state
-        if status in (_UNKNOWN, "failed", "cancelled"):
+        next_seq, missing, status = self._hearing.state
+        if status in (UNKNOWN, "failed", "cancelled"):
             return None
         return self._begin_at(next_seq, missing)
 
     # -- the end ---------------------------------------------------------------------------------
 
-    async def _finish(self, peer: PeerView) -> None:
+    async def _finish(self) -> None:
         """Let the other end look at the whole.
 
         Raises: PeersError, if it is not what we sent.
         """
         transfer = self._transfer
-        self._forget_answers()
+        self._hearing.forget()
         complete = {
             "transfer_id": transfer.transfer_id,
             "total_bytes": transfer.layout.total_bytes,
@@ -319,35 +266,20 @@ class Sender:
         if not self._say("file.complete", complete):
             raise ChannelClosed("failed to send file.complete")
         wait_s = max(2 * self._ack_timeout_s, _LEAST_ANSWER_S)
-        await self._until(lambda: self._complete or self._refusal or self._back, wait_s)
-        self._check_news()
-        if self._complete is None:
-            raise _Interrupted("timed out waiting for file.complete_ack")
-        if self._complete[0] != transfer.file_hash:
+        await self._hearing.until(lambda: self._hearing.complete or self._hearing.refusal or self._hearing.back, wait_s)
+        self._hearing.check()
+        if self._hearing.complete is None:
+            raise Interrupted("timed out waiting for file.complete_ack")
+        if self._hearing.complete[0] != transfer.file_hash:
             raise PeersError("file hash mismatch")
         transfer.confirmed_bytes, transfer.next_seq = transfer.layout.total_bytes, transfer.layout.total_chunks
         self._told_at = 0.0
         await self._tell_progress()
 
-    def _forget_answers(self) -> None:
-        """What was said before does not answer the next question."""
-        self._accept = self._state = self._complete = self._back = None
-
     # -- little things -----------------------------------------------------------------------------
 
     def _say(self, kind: str, payload: dict[str, Any]) -> bool:
         return self._session.room.send_envelope(kind, payload, to=self._transfer.peer_uuid).ok
-
-    async def _until(self, is_so: Callable[[], object], wait_s: float) -> bool:
-        """Wait until something is so; whether it is."""
-        try:
-            async with asyncio.timeout(wait_s):
-                while not is_so():
-                    self._news.clear()
-                    await self._news.wait()
-        except TimeoutError:
-            return bool(is_so())
-        return True
 
     async def _tell_progress(self) -> None:
         now, done = time.monotonic(), self._transfer.confirmed_bytes

@@ -66,10 +66,12 @@ class MemoryStore:
 class SpoolStore:
     """In a file that nobody else can read."""
 
-    def __init__(self, path: str) -> None:
-        self.path: str | None = path
-        self._name = path
-        self._file = os.open(path, _TO_MAKE, 0o600)
+    def __init__(self, path: Path, folder: int | None = None) -> None:
+        """Make it; `folder`: its folder, if that is open, wherever its path leads by now."""
+        self.path: str | None = str(path)
+        self._name = str(path) if folder is None else path.name
+        self._folder = folder
+        self._file = os.open(self._name, _TO_MAKE, 0o600, dir_fd=folder)
         # Somebody may still read in a thread when it is closed.
         self._lock = threading.Lock()
 
@@ -96,7 +98,7 @@ class SpoolStore:
         if not keep:
             self.path = None
             try:
-                Path(self._name).unlink()
+                os.unlink(self._name, dir_fd=self._folder)
             except OSError:
                 pass
 
@@ -108,6 +110,7 @@ class Spool:
         self._folders = folders
         self._keep = keep
         self._lock: int | None = None
+        self._open: int | None = None
         self._above = None if given is None else folders.make_folder(given)
         self._folder: Path | None = None
 
@@ -118,12 +121,11 @@ class Spool:
         """
         try:
             folder = self._opened()
-            if shutil.disk_usage(folder).free < total_bytes:
+            if shutil.disk_usage(folder if self._open is None else self._open).free < total_bytes:
                 raise PeersError("no space left for a file of this size")
             safe = _UNSAFE.sub("_", transfer_id)[:64]
-            return SpoolStore(
-                str(folder / f"incoming_{safe}_{int(time.time() * 1000)}_spool_{secrets.token_hex(4)}.bin")
-            )
+            name = f"incoming_{safe}_{int(time.time() * 1000)}_spool_{secrets.token_hex(4)}.bin"
+            return SpoolStore(folder / name, self._open)
         except OSError as error:
             raise PeersError(f"the spool folder cannot be written: {error.strerror}") from error
 
@@ -132,18 +134,24 @@ class Spool:
         folder, self._folder = self._folder, None
         if folder is not None and not self._keep:
             shutil.rmtree(folder, ignore_errors=True)
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        for file in (self._lock, self._open):
+            if file is not None:
+                os.close(file)
+        self._lock = self._open = None
 
     def _opened(self) -> Path:
         if self._folder is None:
-            above = self._above or usual_folder()
-            leftovers.remove(Path(above))
-            self._folder = Path(tempfile.mkdtemp(prefix=leftovers.PREFIX, dir=above))
+            above = Path(self._above or usual_folder())
+            allowed = Folders([str(above)]) if self._above is None else self._folders
+            leftovers.remove(above)
+            folder = above / f"{leftovers.PREFIX}{secrets.token_hex(8)}"
+            with allowed.place(str(folder)) as place:
+                place.make_folder()
+            self._open = allowed.enter(str(folder))
+            self._folders.add(str(folder))  # But not those of other sessions.
             if not self._keep:
-                self._lock = leftovers.hold(self._folder)
-            self._folders.add(str(self._folder))
+                self._lock = leftovers.hold(folder, self._open)
+            self._folder = folder
         return self._folder
 
 
