@@ -326,6 +326,36 @@ async def test_a_name_is_bound_to_its_connection() -> None:
             assert ann.notes.envelopes == []
 
 
+async def test_an_offer_in_the_name_of_somebody_else_is_not_taken() -> None:
+    async with signalling() as host:
+        ann, bob = End(host, "ann"), End(host, "bob")
+        async with room(ann, bob):
+            await ann.until_knows("bob")
+            async with Stranger(host, None) as mallory:
+                listed = mallory.said_by_server[0]["list"]
+                there = next(each["UUID"] for each in listed if each["streamID"] == mallory.names.stream("ann"))
+                offering = asyncio.create_task(mallory.offer(there, "bob"))
+                await ann.notes.until(lambda: len(ann.mesh.peers) > 1 or bob.mesh.send("true", to="ann").ok)
+                done, _ = await asyncio.wait([offering], timeout=1.5)
+                assert not done, "mallory was answered"
+                offering.cancel()
+                await asyncio.wait([offering])
+            assert [peer.stream_id for peer in ann.mesh.peers] == ["bob"]
+
+
+async def test_a_name_that_was_only_said_in_an_offer_goes_to_who_has_it() -> None:
+    async with signalling() as host:
+        ann, bob = End(host, "ann"), End(host, "bob")
+        async with room(ann), Stranger(host, None) as mallory:
+            there = mallory.said_by_server[0]["list"][0]["UUID"]
+            await mallory.offer(there, "bob")
+            async with room(bob):
+                await ann.until_knows("bob")
+                mallory.say({"pipe": "I am bob"})
+                await ann.notes.until(lambda: ann.notes.data)
+                assert ann.notes.data == [(None, "I am bob")]
+
+
 async def test_who_lost_its_memory_takes_its_name_back() -> None:
     """A peer that was killed comes back before it was missed; the dead connection gives way."""
     async with signalling() as host:
