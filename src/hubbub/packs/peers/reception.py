@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
+from hubbub import bounds
 from hubbub.packs.peers.failures import PeersError, WireError
 from hubbub.packs.peers.link import Link
 from hubbub.packs.peers.peer import Peer
@@ -178,12 +179,16 @@ class Reception:
             raise
 
     def _unknown(self, peer: Peer, envelope: Envelope) -> None:
-        self._host.event("protocol_unknown", kind=envelope.kind[:64], uuid=peer.uuid, stream_id=peer.stream_id)
+        self._tell(peer, "protocol_unknown", kind=envelope.kind[:64])
 
     def _failed(self, peer: Peer, kind: str, refused: Refused) -> None:
-        self._host.event(
-            "protocol_auth_failed", kind=kind[:64], uuid=peer.uuid, stream_id=peer.stream_id, reason=str(refused)
-        )
+        self._tell(peer, "protocol_auth_failed", kind=kind[:64], reason=str(refused))
+
+    def _tell(self, peer: Peer, type: str, **fields: str) -> None:
+        """Tell what was refused; not for ever, or who is kept out would push out what others said."""
+        peer.refusals += 1
+        if peer.refusals <= bounds.PEER_REFUSALS:
+            self._host.event(type, uuid=peer.uuid, stream_id=peer.stream_id, **fields)
 
     # -- who is there ------------------------------------------------------------------------
 
@@ -205,6 +210,7 @@ class Reception:
         except Refused as refused:
             self.reject(peer, str(refused))
             return
+        peer.refusals = 0
         if not isinstance(hello, HelloAck):
             self._host.say(peer, HelloAck.kind, self._host.trust.hello())
         if self._shown(peer) != before:
@@ -226,9 +232,7 @@ class Reception:
         peer.claim = None
         peer.standing.handshake, peer.standing.rejected_reason = "rejected", reason
         self._host.say(peer, Reject.kind, {"reason": reason})
-        self._host.event(
-            "sync_peer_rejected", uuid=peer.uuid, stream_id=peer.stream_id, reason=_EVENT_REASONS.get(reason, reason)
-        )
+        self._tell(peer, "sync_peer_rejected", reason=_EVENT_REASONS.get(reason, reason))
 
     def _rejected(self, peer: Peer, reason: str) -> None:
         """The other end does not want us."""
