@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -354,6 +355,26 @@ async def test_a_name_that_was_only_said_in_an_offer_goes_to_who_has_it() -> Non
                 mallory.say({"pipe": "I am bob"})
                 await ann.notes.until(lambda: ann.notes.data)
                 assert ann.notes.data == [(None, "I am bob")]
+
+
+async def test_who_takes_a_name_at_a_restarted_server_does_not_speak_in_it() -> None:
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(AsyncExitStack())
+        host = await server.enter_async_context(signalling())
+        ann, bob = End(host, "ann", reconnect_s=0.1), End(host, "bob", reconnect_s=30.0, max_reconnect_s=30.0)
+        await stack.enter_async_context(room(ann, bob))
+        await ann.until_knows("bob")
+        await server.aclose()
+        await stack.enter_async_context(signalling(port=int(host.rpartition(":")[2])))
+        await ann.notes.until(lambda: ann.mesh.state == "connected" and len(ann.notes.of("connected")) == 2)
+        mallory = await stack.enter_async_context(Stranger(host, "bob"))
+        await mallory.view("ann")
+        mallory.say({"pipe": "I am bob"})
+        await ann.notes.until(lambda: ann.notes.data or ann.notes.of("protocol_auth_failed"))
+        assert ann.notes.data == []
+        assert bob.mesh.send("so am I", to="ann").ok
+        await ann.notes.until(lambda: ann.notes.data)
+        assert ann.notes.data == [("bob", "so am I")]
 
 
 async def test_who_lost_its_memory_takes_its_name_back() -> None:

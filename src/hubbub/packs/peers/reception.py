@@ -130,7 +130,7 @@ class Reception:
     def _data(self, peer: Peer, data: Any) -> None:
         if isinstance(data, dict) and data.get("type") == _KEEP_ALIVE:
             return
-        if not self._host.trust.admits(peer.standing) or peer.claim is not None:
+        if not self._host.trust.admits(peer.standing) or self._has_doubtful_name(peer):
             self._failed(peer, "data", Refused("peer not admitted"))
             return
         self._host.listener.on_data(peer.view(self._host.trust), data)
@@ -151,7 +151,7 @@ class Reception:
                 case Heartbeat():
                     self._beat(peer, payload)
                 case _:
-                    if peer.claim is not None:
+                    if self._has_doubtful_name(peer):
                         raise Refused("peer not admitted")
                     trust.check_envelope(peer.standing, envelope)
                     if isinstance(payload, StrandOffer):
@@ -177,6 +177,13 @@ class Reception:
             if envelope.kind.startswith(_OF_THE_UPPER_HALF):
                 return None
             raise
+
+    def _has_doubtful_name(self, peer: Peer) -> bool:
+        """Whether somebody else may be who this peer says it is, or who the server says it is while it says nothing."""
+        if peer.claim is not None:
+            return True
+        has_said_none = peer.standing.stream_id is None and peer.listed is not None
+        return has_said_none and self._host.is_free(peer, peer.listed or "") is not True
 
     def _unknown(self, peer: Peer, envelope: Envelope) -> None:
         self._tell(peer, "protocol_unknown", kind=envelope.kind[:64])
