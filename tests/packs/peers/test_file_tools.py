@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.packs.peers.callers import Caller, calling
 from tests.packs.peers.rooms import signalling
+from tests.packs.peers.stranger import Stranger
 
 from hubbub import bounds
 
@@ -228,6 +229,17 @@ async def test_progress_is_told_to_whoever_asks_for_it(tmp_path: Path) -> None:
         notes = ann.client.notes("notifications/progress")
         assert notes[-1] == {"progressToken": "p", "progress": 30_000_000, "total": 30_000_000}
         assert [note["progress"] for note in notes] == sorted({note["progress"] for note in notes})
+
+
+async def test_a_session_with_a_file_on_its_way_is_not_idle() -> None:
+    async with signalling() as host, calling(host, session_idle_s=0.2) as ann, Stranger(host, "olga") as olga:
+        await ann.connect("ann")
+        await olga.view("ann")
+        olga.greet()
+        await ann.until_knows("olga")
+        error = await ann.failure("vdo_file_send", data_base64="aaaa", ack_timeout_ms=1, max_retries=1)
+        assert "timed out waiting for file.accept" in error["message"]
+        await ann.call("vdo_status")
 
 
 async def test_a_spool_folder_elsewhere_is_refused(tmp_path: Path) -> None:
