@@ -20,7 +20,6 @@ from hubbub.packs.peers.files.options import FileOptions, Sending
 from hubbub.packs.peers.peer_view import PeerView
 from hubbub.packs.peers.room import Room, Sent
 
-
 # Not hypothesis' own randomness: how often it is asked depends on the clock.
 CHANCES = st.integers(0, 2**32).map(random.Random)
 
