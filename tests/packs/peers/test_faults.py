@@ -167,6 +167,7 @@ KINDS = (
 )  # fmt: skip
 RAVINGS = 6000
 GROWTH_MB = 48.0
+FLOOD_BYTES = 200_000_000
 
 
 def any_value(chance: random.Random, depth: int = 0) -> Any:
@@ -260,3 +261,24 @@ async def they_work(ann: Bridge, bob: Bridge) -> None:
     sent = await ann.call("vdo_file_send_path", target="bob", file_path=path.name)
     assert sent["transfer"]["status"] == "completed"
     await bob.event("file_received", file_hash=digest)
+
+
+async def test_a_flood_of_the_largest_frames_is_bounded(tmp_path: Path) -> None:
+    """A stranger in an open room may say what it likes; what nobody reads is kept up to a limit."""
+    async with signalling() as host, bridges(tmp_path, "ann", "bob") as (ann, bob):
+        for agent in (ann, bob):
+            await agent.connect(host)
+        await ann.until_knows("bob")
+        (pid,) = pids_of(ann.folder)
+        before = psutil.Process(pid).memory_info().rss
+        async with Stranger(host) as mallory:
+            await mallory.view("ann")
+            mallory.greet()
+            for _ in range(FLOOD_BYTES // 250_000):
+                mallory.say({"pipe": "z" * 250_000})
+                await mallory.channel.drain()
+            await mallory.channel.drain(0)
+        grown_mb = (psutil.Process(pid).memory_info().rss - before) / 1e6
+        assert grown_mb < 2 * GROWTH_MB, f"it grew by {grown_mb:.0f} MB"
+        assert (await ann.call("vdo_status"))["dropped_events"] > 0
+        await they_work(ann, bob)
