@@ -239,6 +239,8 @@ FILES_SENT_AT_ONCE: Final = 32
 """Transfers that one session sends at once."""
 FILE_IDLE_S: Final = 900.0
 """How long an unfinished transfer waits for its sender before its place may be given away."""
+FILE_ANSWER_S: Final = 1.0
+"""How long an offer and the end of a file may go unanswered at least, however impatient a caller is."""
 FILE_GREETING_S: Final = 1.0
 """How long a transfer waits for a peer that just came to say who it is, and for the way of bytes to it."""
 FILE_GAPS: Final = 64

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.interop.python_client import DEPRECATED, ERAS, connected
-from tests.packs.peers.test_processes import HUBBUB, WAIT_S, Place, Program, begun
+from tests.packs.peers.programs import HUBBUB, WAIT_S, Place, Program, begun
 
 SERVE = (str(HUBBUB), "serve", "--pack", "peers", "--transport", "stdio")
 

@@ -23,6 +23,7 @@ from tests.packs.peers.programs import Place, begun
 from tests.packs.peers.rooms import signalling
 from tests.packs.peers.stranger import Stranger
 
+from hubbub.errors import HubbubError
 from hubbub.packs.peers.failures import ChannelClosed
 from hubbub.packs.peers.wire import MARK
 
@@ -66,6 +67,11 @@ async def saved(bob: Bridge, transfer_id: str, name: str) -> Path:
     return bob.folder / name
 
 
+async def connected_again(agent: Bridge) -> None:
+    first = await agent.event("connected")
+    await agent.until(lambda event: event["type"] == "connected" and event is not first, 30)
+
+
 def pids_of(folder: Path) -> list[int]:
     """The servers that work in a folder."""
     found = []
@@ -98,7 +104,7 @@ async def test_signalling_restarts_in_the_middle_of_a_large_file(stage: ExitStac
         await bob.event("file_received", file_hash=digest)
         assert hash_of(await saved(bob, transfer["transfer_id"], "copy.bin")) == digest
         for agent in (ann, bob, carol):
-            await agent.until(lambda event: event["type"] == "connected" and event is not agent.events[0], 30)
+            await connected_again(agent)
             assert not [event for event in agent.events if event["type"] == "peer_disconnected"]
 
 
@@ -134,15 +140,15 @@ async def test_a_sender_that_is_killed_leaves_nothing_that_looks_complete(stage:
     place = begun(stage, Place())
     async with bridges(tmp_path, "bob") as (bob,):
         await bob.connect(place.host)
-        with pytest.raises(Exception, match="."):
-            async with bridges(tmp_path, "ann") as (ann,):
-                await ann.connect(place.host)
-                await ann.until_knows("bob")
-                path, _ = large_file(ann.folder, 60_000_000)
-                sending = asyncio.create_task(ann.call("vdo_file_send_path", target="bob", file_path=path.name))
-                transfer_id = (await begun_to_receive(bob))["transfer_id"]
-                for pid in pids_of(ann.folder):
-                    os.kill(pid, signal.SIGKILL)
+        async with bridges(tmp_path, "ann") as (ann,):
+            await ann.connect(place.host)
+            await ann.until_knows("bob")
+            path, _ = large_file(ann.folder, 60_000_000)
+            sending = asyncio.create_task(ann.call("vdo_file_send_path", target="bob", file_path=path.name))
+            transfer_id = (await begun_to_receive(bob))["transfer_id"]
+            for pid in pids_of(ann.folder):
+                os.kill(pid, signal.SIGKILL)
+            with pytest.raises(HubbubError):
                 await sending
         await bob.event("peer_disconnected")
         assert (await bob.transfer(transfer_id))["status"] == "receiving"
@@ -161,6 +167,7 @@ KINDS = (
 )  # fmt: skip
 RAVINGS = 6000
 GROWTH_MB = 48.0
+FLOOD_BYTES = 200_000_000
 
 
 def any_value(chance: random.Random, depth: int = 0) -> Any:
@@ -254,3 +261,24 @@ async def they_work(ann: Bridge, bob: Bridge) -> None:
     sent = await ann.call("vdo_file_send_path", target="bob", file_path=path.name)
     assert sent["transfer"]["status"] == "completed"
     await bob.event("file_received", file_hash=digest)
+
+
+async def test_a_flood_of_the_largest_frames_is_bounded(tmp_path: Path) -> None:
+    """A stranger in an open room may say what it likes; what nobody reads is kept up to a limit."""
+    async with signalling() as host, bridges(tmp_path, "ann", "bob") as (ann, bob):
+        for agent in (ann, bob):
+            await agent.connect(host)
+        await ann.until_knows("bob")
+        (pid,) = pids_of(ann.folder)
+        before = psutil.Process(pid).memory_info().rss
+        async with Stranger(host) as mallory:
+            await mallory.view("ann")
+            mallory.greet()
+            for _ in range(FLOOD_BYTES // 250_000):
+                mallory.say({"pipe": "z" * 250_000})
+                await mallory.channel.drain()
+            await mallory.channel.drain(0)
+        grown_mb = (psutil.Process(pid).memory_info().rss - before) / 1e6
+        assert grown_mb < 2 * GROWTH_MB, f"it grew by {grown_mb:.0f} MB"
+        assert (await ann.call("vdo_status"))["dropped_events"] > 0
+        await they_work(ann, bob)

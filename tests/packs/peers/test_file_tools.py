@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import base64
 import os
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.packs.peers.callers import Caller, calling
+from tests.packs.peers.callers import Caller, calling, in_the_hall
 from tests.packs.peers.rooms import signalling
+from tests.packs.peers.stranger import Stranger
 
 from hubbub import bounds
 
@@ -228,6 +230,46 @@ async def test_progress_is_told_to_whoever_asks_for_it(tmp_path: Path) -> None:
         notes = ann.client.notes("notifications/progress")
         assert notes[-1] == {"progressToken": "p", "progress": 30_000_000, "total": 30_000_000}
         assert [note["progress"] for note in notes] == sorted({note["progress"] for note in notes})
+
+
+async def test_by_default_files_are_below_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("here", "temporary"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "here" / "x").write_bytes(bytes(5_000_000))
+    (tmp_path / "outside").write_bytes(b"x")
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    async with signalling() as host, in_the_hall(host, "ann", "bob") as (ann, bob):
+        sent = (await ann.call("vdo_file_send_path", file_path="x"))["transfer"]
+        error = await ann.failure("vdo_file_send_path", file_path="../outside")
+        assert "not below an allowed folder" in error["message"]
+        [came] = (await bob.call("vdo_file_transfers"))["incoming"]
+        assert came["spool_path"].startswith(str(tmp_path / "temporary"))
+        told = await bob.call("vdo_file_save", transfer_id=sent["transfer_id"], output_path="y")
+        assert told["output_path"] == str(tmp_path / "here" / "y")
+        back = await bob.call("vdo_file_send_path", file_path=came["spool_path"], name="back")
+        assert back["transfer"]["file_hash"] == sent["file_hash"]
+    assert not list((tmp_path / "temporary").rglob("incoming_*"))
+
+
+async def test_a_server_that_was_started_at_the_root_reads_nothing_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    async with signalling() as host, in_the_hall(host, "ann", "bob") as (ann, _):
+        error = await ann.failure("vdo_file_send_path", file_path="/etc/hostname")
+        assert "HUBBUB_PEERS_FILES" in error["message"]
+
+
+async def test_a_session_with_a_file_on_its_way_is_not_idle() -> None:
+    async with signalling() as host, calling(host, session_idle_s=0.2) as ann, Stranger(host, "olga") as olga:
+        await ann.connect("ann")
+        await olga.view("ann")
+        olga.greet()
+        await ann.until_knows("olga")
+        error = await ann.failure("vdo_file_send", data_base64="aaaa", ack_timeout_ms=1, max_retries=1)
+        assert "timed out waiting for file.accept" in error["message"]
+        await ann.call("vdo_status")
 
 
 async def test_a_spool_folder_elsewhere_is_refused(tmp_path: Path) -> None:

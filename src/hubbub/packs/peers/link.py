@@ -62,7 +62,6 @@ class Link:
         self.is_described = False
         """Whether the other end's description is known; addresses that come before wait."""
         self.early: list[Candidate] = []
-        self.answers_pings = False
         self.bad_frames = 0
         self.wants_bulk = False
         """Whether the other end may make a channel of bytes."""

@@ -37,6 +37,8 @@ class Peer:
         self.has_been_open = False
         self.refusals = 0
         """How much of it was refused since its last hello that passed."""
+        self.answers_pings = False
+        """Whether it ever did, on any of its connections: then its silence means something."""
         self.claim: tuple[Envelope, Hello] | None = None
         """A hello with the name of another peer, which we wait for to answer."""
         self.claimed_at = 0.0

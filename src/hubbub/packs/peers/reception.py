@@ -104,7 +104,7 @@ class Reception:
             case "ping":
                 self._pong(link, control.fields["ping"])
             case "pong":
-                link.answers_pings = True
+                peer.answers_pings = True
             case "bye":
                 # What is still being made to somebody who leaves will never be open.
                 for each in [link, *(other for other in peer.links.values() if not other.is_open)]:

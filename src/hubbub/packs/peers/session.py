@@ -132,6 +132,11 @@ class Session:
             raise refused("this session has no files: no tool for them was there when it was made")
         return self._files
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a file is on its way, though nobody may have asked for anything meanwhile."""
+        return self._files is not None and self._files.is_busy
+
     def resolve(self, target: str | None) -> str | None:
         """The uuid of whoever is meant; as it was given if nobody is."""
         peer = None if target is None else self.room.find(target)

@@ -110,7 +110,8 @@ class Sessions:
         while True:
             await asyncio.sleep(min(_LOOK_EVERY_S, self.settings.session_idle_s))
             for session in list(self._sessions.values()):
-                if time.monotonic() - session.used_at > self.settings.session_idle_s:
+                is_forgotten = time.monotonic() - session.used_at > self.settings.session_idle_s
+                if is_forgotten and not session.is_busy:
                     del self._sessions[session.id]
                     await self._closed(session)
 

@@ -96,7 +96,7 @@ class Watch:
             if stood_still:
                 link.note_life()
                 ping(link)
-            elif link.silent_s > bounds.PEER_DEAD_S and (link.answers_pings or peer.standing.capabilities.hubbub_v1):
+            elif link.silent_s > bounds.PEER_DEAD_S and (peer.answers_pings or peer.standing.capabilities.hubbub_v1):
                 self._mesh.drop(peer, link, "no sign of life")
             elif _is_quiet(link):
                 ping(link)

@@ -183,6 +183,23 @@ async def test_a_transfer_may_have_a_deadline(tmp_path: Path) -> None:
             await ann.files.send_data(b"x", Sending(timeout_s=0.2))
 
 
+async def test_a_transfer_may_end_before_it_began(tmp_path: Path) -> None:
+    async with pair(tmp_path) as (ann, bob):
+        with pytest.raises(ToolFailure, match="timed out"):
+            await ann.files.send_data(b"x", Sending(timeout_s=0, transfer_id="t"))
+        task = asyncio.create_task(ann.files.send_data(b"x", Sending(transfer_id="u")))
+        await asyncio.sleep(0)
+        ann.files.cancel("u")
+        with pytest.raises(ToolFailure, match="cancelled by the caller"):
+            await task
+        assert not ann.files.is_busy
+        assert (await ann.files.resume("t", Sending())).status == "completed"
+        await ann.files.close()
+        with pytest.raises(ToolFailure, match="the session was closed"):
+            await ann.files.send_data(b"x", Sending())
+        assert bob.files.incoming[0].status == "completed"
+
+
 async def test_a_call_that_is_cancelled_stops_and_can_be_resumed(tmp_path: Path) -> None:
     async with pair(tmp_path) as (ann, bob):
         path = ann.write("x", 30_000_000)

@@ -54,12 +54,8 @@ class Outbox:
         if not is_id(transfer_id):
             raise refused("invalid transfer_id: use up to 128 letters, digits and signs, without spaces")
         peer = self._target(sending.target)
-        if self._is_closed:
-            raise refused("the session was closed")
         if transfer_id in self._running:
             raise refused(f"transfer_id is in use: {transfer_id}")
-        if len(self._running) >= bounds.FILES_SENT_AT_ONCE:
-            raise refused("too many files are sent at once; wait for one of them")
         transfer = Outgoing(transfer_id, shown_name(sending.name), printable(sending.mime)[:128], source)
         transfer.wanted_chunk_bytes = sending.chunk_bytes or self._options.chunk_bytes
         transfer.peer_uuid, transfer.peer_stream_id = peer.uuid, peer.stream_id
@@ -84,24 +80,34 @@ class Outbox:
 
     async def _run(self, transfer: Outgoing, sending: Sending) -> Outgoing:
         """Run it as a task of its own, which ends with the call that waits for it."""
+        if self._is_closed:
+            raise refused("the session was closed")
+        if len(self._running) >= bounds.FILES_SENT_AT_ONCE:
+            raise refused("too many files are sent at once; wait for one of them")
         name = transfer.transfer_id
         self.transfers[name] = transfer
+        transfer.settle("offered")
         task = self._running[name] = asyncio.create_task(self._work(transfer, sending))
         try:
             await asyncio.wait([task], timeout=sending.timeout_s)
-            if not task.done():
-                self.stop(transfer, "timed out", is_failure=True)
-                await asyncio.wait([task])
+            await self._ended(task, transfer, "timed out")
         except asyncio.CancelledError:
-            self.stop(transfer, "the call was cancelled", is_failure=True)
-            await asyncio.wait([task])
+            await self._ended(task, transfer, "the call was cancelled")
             raise
         finally:
+            self._running.pop(name, None)
             self._forget_old()
-        task.result()
+        if not task.cancelled():
+            task.result()
         if transfer.status != "completed":
             raise self._failure(transfer)
         return transfer
+
+    async def _ended(self, task: asyncio.Task[None], transfer: Outgoing, reason: str) -> None:
+        """Stop it if it has not come to its own end."""
+        if not task.done():
+            self.stop(transfer, reason, is_failure=True)
+            await asyncio.wait([task])
 
     async def _work(self, transfer: Outgoing, sending: Sending) -> None:
         """Send it, and note how it ended."""
@@ -125,7 +131,8 @@ class Outbox:
             pass  # Whoever stopped it said why.
         finally:
             self._senders.pop(name, None)
-            self._running.pop(name, None)
+            if not transfer.is_over:
+                transfer.settle("failed", "something here is broken")
             if source is not None:
                 source.end()
 

@@ -23,7 +23,6 @@ from hubbub.packs.peers.files.transfer import Outgoing
 from hubbub.packs.peers.peer_view import PeerView
 from hubbub.packs.peers.wire import Envelope, FileAck, Payload
 
-_LEAST_ANSWER_S: Final = 1.0
 _TELL_S: Final = 0.2
 _LOOK_S: Final = 0.02
 
@@ -111,7 +110,7 @@ class Sender:
             peer = named or room.find(transfer.peer_uuid or "")
             return peer if peer is not None and peer.is_connected and peer.is_admitted else None
 
-        wait_s = max(self._ack_timeout_s * (self._max_retries + 1), _LEAST_ANSWER_S)
+        wait_s = max(self._ack_timeout_s * (self._max_retries + 1), bounds.FILE_ANSWER_S)
         await self._hearing.until(lambda: found() is not None, wait_s)
         await self._greeted(found)
         peer = found()
@@ -147,7 +146,7 @@ class Sender:
         }
         if not self._say("file.offer", offer):
             raise ChannelClosed("failed to send file.offer")
-        wait_s = max(self._ack_timeout_s, _LEAST_ANSWER_S)
+        wait_s = max(self._ack_timeout_s, bounds.FILE_ANSWER_S)
         if not await self._hearing.until(lambda: self._hearing.accept or self._hearing.refusal, wait_s):
             raise StartAnew("timed out waiting for file.accept")
         self._hearing.check_refusal()
@@ -265,7 +264,7 @@ class Sender:
         }
         if not self._say("file.complete", complete):
             raise ChannelClosed("failed to send file.complete")
-        wait_s = max(2 * self._ack_timeout_s, _LEAST_ANSWER_S)
+        wait_s = max(2 * self._ack_timeout_s, bounds.FILE_ANSWER_S)
         await self._hearing.until(lambda: self._hearing.complete or self._hearing.refusal or self._hearing.back, wait_s)
         self._hearing.check()
         if self._hearing.complete is None:
