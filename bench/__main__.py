@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import activity, client, http, hub, report, stdio, tabletop
+from bench import activity, client, http, hub, report, rooms, stdio, tabletop
 from bench.figures import Pace, Suite
 from bench.process import BenchError, pin_generator
 
@@ -17,6 +17,7 @@ SUITES: dict[str, Suite] = {
     "hub": hub.SUITE,
     "tabletop": tabletop.SUITE,
     "activity": activity.SUITE,
+    "peers": rooms.SUITE,
 }
 
 FULL = Pace(rounds=7, phase_s=2.0)

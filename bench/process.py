@@ -103,8 +103,12 @@ class ServerProcess:
                 return int(line.split()[1]) / 1024
         raise self.complaint("it has ended")
 
+    def said(self) -> str:
+        """What it wrote to stderr until now."""
+        written = os.pread(self._errors.fileno(), os.fstat(self._errors.fileno()).st_size, 0)
+        return written.decode(errors="replace")
+
     def complaint(self, problem: str) -> BenchError:
         """An error that also tells what the server said last."""
-        self._errors.seek(0)
-        last = self._errors.read().decode(errors="replace").strip().splitlines()[-5:]
+        last = self.said().strip().splitlines()[-5:]
         return BenchError("\n".join([f"{' '.join(self._command)}: {problem}", *last]))

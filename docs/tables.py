@@ -14,6 +14,7 @@ import msgspec
 
 from hubbub import errors
 from hubbub.packs.activity.settings import ActivitySettings, PrivacySettings
+from hubbub.packs.peers.settings import PeersSettings
 from hubbub.protocol.error_forms import FORMS
 from hubbub.protocol.revisions import LEGACY, MODERN, Revision
 from hubbub.settings import ServeSettings
@@ -67,6 +68,11 @@ def activity() -> list[list[str]]:
 def activity_privacy() -> list[list[str]]:
     """What nobody is told."""
     return _section("[packs.activity.privacy]", PrivacySettings)
+
+
+def peers() -> list[list[str]]:
+    """Every setting of the peers pack."""
+    return _section("[packs.peers]", PeersSettings)
 
 
 def _section(title: str, kind: type[msgspec.Struct]) -> list[list[str]]:
@@ -139,6 +145,7 @@ TABLES = {
     "views": views,
     "activity": activity,
     "activity_privacy": activity_privacy,
+    "peers": peers,
     "failures": failures,
     "revisions": revisions,
 }

@@ -9,8 +9,8 @@ import pytest
 DEADLINE_S = 30.0
 
 
-async def _within_deadline(test, arguments):
-    async with asyncio.timeout(DEADLINE_S):
+async def _within_deadline(deadline_s, test, arguments):
+    async with asyncio.timeout(deadline_s):
         await test(**arguments)
 
 
@@ -27,5 +27,7 @@ def pytest_pyfunc_call(pyfuncitem):
     if not inspect.iscoroutinefunction(test):
         return None
     wanted = pyfuncitem._fixtureinfo.argnames
-    asyncio.run(_within_deadline(test, {name: pyfuncitem.funcargs[name] for name in wanted}))
+    arguments = {name: pyfuncitem.funcargs[name] for name in wanted}
+    marker = pyfuncitem.get_closest_marker("deadline")
+    asyncio.run(_within_deadline(marker.args[0] if marker else DEADLINE_S, test, arguments))
     return True

@@ -264,7 +264,7 @@ def test_packs_can_keep_state_for_each_caller() -> None:
     server = hubbub.Server("x")
     assert server.sealer.open("purpose", server.sealer.seal("purpose", {"a": 1}, lifetime_s=60)) == {"a": 1}
     options = inspect.signature(hubbub.Tool).parameters
-    assert {"plain_code", "invalid_code", "fails_as_result"} <= set(options)
+    assert {"plain_code", "invalid_code", "fails_as_result", "checks_arguments"} <= set(options)
 
 
 def test_importing_the_package_loads_nothing_else() -> None:

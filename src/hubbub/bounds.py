@@ -6,6 +6,8 @@ others are law. Sizes are bytes, times are seconds, the rest are counts.
 
 from typing import Final
 
+from hubbub.pack_bounds import *  # noqa: F403
+
 # -- one message ---------------------------------------------------------------
 MESSAGE_BYTES: Final = 4 * 1024 * 1024
 """The largest message any transport accepts."""
@@ -158,7 +160,6 @@ QUOTA_TIMES: Final = 4_000_000
 """Requests that are remembered for counting, over all callers; eight bytes each."""
 REQUESTED_HEADERS: Final = 64
 """`Mcp-Param-*` headers that one CORS preflight may ask for."""
-
 
 # -- one server, from the client's side -----------------------------------------
 REQUEST_S: Final = 10.0
@@ -326,60 +327,6 @@ MODEL_S: Final = 120.0
 MODEL_RESPONSE_BYTES: Final = 8 * 1024 * 1024
 """One answer of a model."""
 
-# -- the activity pack ------------------------------------------------------------
-ACTIVITY_CONNECT_S: Final = 2.0
-"""One connection to ActivityWatch or the sidecar; both are usually on this machine."""
-ACTIVITY_CALL_S: Final = 5.0
-"""One short question to either, unless the settings say otherwise."""
-ACTIVITY_EVENTS_S: Final = 30.0
-"""One reading of many events, and all the work that one tool does with them."""
-ACTIVITY_PARSE_S: Final = 60.0
-"""One reading of the screen; recognising text takes seconds."""
-ACTIVITY_BODY_BYTES: Final = 4 * 1024 * 1024
-"""One short answer of either: a list of buckets has a few kilobytes."""
-ACTIVITY_EVENTS_BYTES: Final = 64 * 1024 * 1024
-"""One answer with events; a hundred thousand have about 20 MB."""
-ACTIVITY_EVENTS: Final = 100_000
-"""Events of one bucket that one tool looks at, and events that a query may make."""
-ACTIVITY_DAYS: Final = 366
-"""The longest period that can be asked about."""
-ACTIVITY_ROWS: Final = 500
-"""Rows of one summary or timeline, and events in the result of one query."""
-ACTIVITY_VALUES: Final = 20_000
-"""Values in the result of one query."""
-ACTIVITY_TEXT_CHARACTERS: Final = 1000
-"""A title, address or line of text, as it is looked at and told."""
-ACTIVITY_CATEGORIES: Final = 500
-"""Categories of one summary."""
-QUERY_CHARACTERS: Final = 10_000
-"""One query."""
-QUERY_STATEMENTS: Final = 100
-"""Statements of one query."""
-QUERY_DEPTH: Final = 16
-"""How deep its calls, lists and objects may nest."""
-PATTERN_CHARACTERS: Final = 500
-"""A regular expression that a caller gives."""
-PATTERN_TEXT_CHARACTERS: Final = 256
-"""What it is compared with."""
-PATTERN_REPEATS: Final = 2
-"""`*`, `+` and `{}` in one alternative of it: time grows with the text's length to the power of these."""
-CLOCK_SKEW_S: Final = 5.0
-"""How far into the future an event may reach before the clocks are said to differ."""
-SIDECAR_BODY_BYTES: Final = 32 * 1024 * 1024
-"""One request to the sidecar, with its picture."""
-SIDECAR_PIXELS: Final = 40_000_000
-"""The largest picture that it looks at: two screens of 5120 by 2880."""
-SIDECAR_REQUEST_S: Final = 30.0
-"""How long one request to it may take to arrive."""
-SIDECAR_PROBE_S: Final = 5.0
-"""How long what it found out about itself is told again."""
-OCR_S: Final = 30.0
-"""One run of the program that recognises text."""
-ACCESSIBILITY_S: Final = 5.0
-"""One reading of the accessibility tree."""
-SCREEN_ELEMENTS: Final = 2000
-"""Elements of one screen."""
-
 # -- databases -------------------------------------------------------------------
 SQL_READERS: Final = 4
 """Connections to an SQLite file that read at the same time; one more writes."""
@@ -389,51 +336,3 @@ SQL_WAIT_S: Final = 10.0
 """How long to wait for a database that others have locked, or for a connection to it."""
 SQL_STATEMENT_S: Final = 30.0
 """One statement on a PostgreSQL server."""
-
-# -- the tabletop pack -----------------------------------------------------------
-INT32: Final = 2**31 - 1
-"""The largest number of 32 bits with a sign."""
-DIE_SIDES: Final = 1000
-"""Sides of one die."""
-DICE: Final = 1000
-"""Dice of one roll."""
-DICE_SPECS: Final = 50
-"""Kinds of dice in one roll."""
-DICE_SEED: Final = 2**53 - 1
-"""The largest seed: every JSON parser can read it exactly."""
-TABLE_ID_CHARACTERS: Final = 128
-"""An id of a campaign or of something in one, as a caller gives it."""
-TABLE_NAME_CHARACTERS: Final = 200
-"""A name of a campaign, participant, actor or session."""
-TABLE_TEXT_CHARACTERS: Final = 20_000
-"""Notes about an actor, or the theme of a campaign."""
-TABLE_EVENT_BYTES: Final = 64 * 1024
-"""The data of one event that a caller writes, as JSON."""
-TABLE_IMPORTED_EVENT_BYTES: Final = 128 * 1024
-"""That of one that a document brings along: the longest text fits, when all of it must be escaped."""
-TABLE_EVENT_TYPE_CHARACTERS: Final = 64
-"""The name of a kind of event."""
-TABLE_PAGE: Final = 50
-"""Records on one page of a keeper of campaigns, unless its caller says otherwise."""
-TABLE_LARGEST_PAGE: Final = 500
-"""Records on its largest page."""
-TABLE_MESSAGE_BYTES: Final = 64 * 1024 * 1024
-"""One message of a keeper in another process: the largest page of the largest records fits."""
-TABLE_CALL_S: Final = 5.0
-"""One request to a keeper of campaigns in another process."""
-TABLE_WHOLE_CALL_S: Final = 120.0
-"""One that goes through all of a campaign: to check its events, to give it out or to take it in."""
-TABLE_HEALTH_S: Final = 5.0
-"""How often a campaign server looks whether its database works."""
-TABLE_GRACE_S: Final = 5.0
-"""How long running calls may go on when it stops."""
-TABLE_READY_S: Final = 3.0
-"""How long a call waits for one that cannot be reached before it gives up."""
-TABLE_CONTEXTS: Final = 10_000
-"""Callers whose context is remembered; of more, those that used theirs least recently lose it."""
-TABLE_CONTEXT_S: Final = 24 * 3600.0
-"""How long an unused context is remembered, and how long a context id is good."""
-NOTATION_CHARACTERS: Final = 500
-"""One text that says which dice to throw."""
-NOTATION_NUMBER: Final = 1_000_000
-"""The largest number that it adds to them."""

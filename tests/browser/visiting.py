@@ -42,8 +42,9 @@ def find_chromium() -> str | None:
 
 class _Pages(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        path = HERE / urlsplit(self.path).path.lstrip("/")
-        if path.suffix not in KINDS or path.parent != HERE or not path.is_file():
+        folder = self.server.folder  # type: ignore[attr-defined]
+        path = folder / urlsplit(self.path).path.lstrip("/")
+        if path.suffix not in KINDS or path.parent != folder or not path.is_file():
             self.send_error(404)
             return
         self._answer(200, path.read_bytes(), KINDS[path.suffix])
@@ -67,8 +68,9 @@ class _Pages(BaseHTTPRequestHandler):
 class Pages:
     """Where pages come from; the same ones under any name."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path = HERE) -> None:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Pages)
+        self._server.folder = folder  # type: ignore[attr-defined]
         self.findings: queue.Queue[bytes] = queue.Queue()
         self._server.findings = self.findings  # type: ignore[attr-defined]
         self.port = self._server.server_address[1]

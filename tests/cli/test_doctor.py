@@ -35,7 +35,7 @@ def test_python_libraries_and_settings_are_looked_at(hubbub: Run) -> None:
 
 def test_somebody_elses_packs_are_found_with_what_they_lack(hubbub: Run, third_party: str) -> None:
     _, _, packs = found(hubbub("doctor", "--json", PYTHONPATH=third_party))
-    assert list(packs) == ["activity", "demo", "tabletop", "moon", "tides", "wreck"]
+    assert list(packs) == ["activity", "demo", "peers", "tabletop", "moon", "tides", "wreck"]
     tides, moon, wreck = packs["tides"], packs["moon"], packs["wreck"]
     assert (tides["ok"], tides["distribution"], tides["version"]) == (True, "tides", "2.1.0")
     assert (tides["commands"], tides["profiles"]) == (["tide-table"], ["calm", "full"])

@@ -2,6 +2,7 @@
 
     ```python title="weather.py"      a file called weather.py
     ```console                        `$ command` lines, each with the output it shows
+    ```console terminal               the same in a terminal of their own, where they go on meanwhile
 
 Knows Markdown only as far as fences go. `test_docs` runs what is found here.
 """
@@ -25,6 +26,8 @@ class Block(NamedTuple):
     text: str
     line: int
     """Where its text begins in the page."""
+    has_terminal: bool = False
+    """Whether its commands have a terminal of their own."""
 
 
 class Step(NamedTuple):
@@ -43,7 +46,8 @@ def blocks_of(page: Path) -> list[Block]:
     found = []
     for match in _FENCE.finditer(text):
         title = _TITLE.search(match[2])
-        found.append(Block(match[1], title[1] if title else None, match[3], text.count("\n", 0, match.start()) + 2))
+        line = text.count("\n", 0, match.start()) + 2
+        found.append(Block(match[1], title[1] if title else None, match[3], line, match[2].strip() == "terminal"))
     return found
 
 

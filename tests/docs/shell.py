@@ -1,8 +1,8 @@
 """A page's terminal: runs its commands one after the other, in a folder of their own.
 
 `hubbub serve` stays up until the next one, or until the page ends, unless it refuses to start; every other
-command ends by itself.
-Port 3000 is whichever port is free, so that tests can run side by side.
+command ends by itself. What runs in another terminal goes on meanwhile, and is looked at in the end.
+Ports 3000 and 8765 are whichever are free, so that tests can run side by side.
 """
 
 import os
@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,9 +29,11 @@ class Shell:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.port = _free_port()
+        self.signal_port = _free_port()
         self.others: dict[str, str] = {}
         """What else a page names that has another name here."""
         self._server: subprocess.Popen[bytes] | None = None
+        self._elsewhere: list[tuple[Step, subprocess.Popen[bytes], Path]] = []
         self._environment = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "HOME": str(folder),
@@ -41,13 +44,25 @@ class Shell:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._stop_server()
+        for _, process, _ in self._elsewhere:
+            process.terminate()
+            process.wait(DEADLINE_S)
+
+    def _stop_server(self) -> None:
         if self._server is not None:
             self._server.terminate()
             self._server.wait(DEADLINE_S)
 
     def translate(self, text: str) -> str:
         """A text of the page as it is on this machine."""
-        for shown, here in {":3000": f":{self.port}", "/path/to/hubbub": str(ROOT), **self.others}.items():
+        usual = {
+            ":3000": f":{self.port}",
+            ":8765": f":{self.signal_port}",
+            "hubbub signal &": f"hubbub signal --port {self.signal_port} &",
+            "/path/to/hubbub": str(ROOT),
+        }
+        for shown, here in {**self.others, **usual}.items():
             text = text.replace(shown, here)
         return text
 
@@ -57,7 +72,7 @@ class Shell:
         if "curl " in step.command and shutil.which("curl") is None:
             pytest.skip("there is no curl here, with which the pages call")
         if step.command.startswith("hubbub serve "):
-            self.__exit__()
+            self._stop_server()
             self._serve(step)
         else:
             done = subprocess.run(
@@ -66,6 +81,25 @@ class Shell:
             )  # fmt: skip
             _compare(step, done.stdout.decode())
 
+    def run_elsewhere(self, step: Step) -> None:
+        """Let a command run in another terminal; one that ends with `&` has said something before the next begins."""
+        step = Step(self.translate(step.command), self.translate(step.shown))
+        log = self.folder / f".terminal-output-{len(self._elsewhere)}"
+        with log.open("wb") as file:
+            process = subprocess.Popen(
+                ["bash", "-c", f"exec {step.command.removesuffix('&')}"], cwd=self.folder, env=self._environment,
+                stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        self._elsewhere.append((step, process, log))
+        if step.command.endswith("&"):
+            _wait_until(lambda: fits(step.shown, log.read_text()))
+
+    def look_elsewhere(self) -> None:
+        """Compare what the commands in another terminal said with what the page shows."""
+        for step, _, log in self._elsewhere:
+            _wait_until(lambda step=step, log=log: fits(step.shown, log.read_text()))
+            _compare(step, log.read_text())
+
     def _serve(self, step: Step) -> None:
         log = self.folder / ".server-output"
         with log.open("wb") as file:
@@ -73,10 +107,15 @@ class Shell:
                 ["bash", "-c", f"exec {step.command}"], cwd=self.folder, env=self._environment,
                 stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
             )  # fmt: skip
-        deadline = time.monotonic() + DEADLINE_S
-        while _READY not in log.read_text() and self._server.poll() is None and time.monotonic() < deadline:
-            time.sleep(POLL_S)
+        server = self._server
+        _wait_until(lambda: _READY in log.read_text() or server.poll() is not None)
         _compare(step, log.read_text())
+
+
+def _wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not is_so() and time.monotonic() < deadline:
+        time.sleep(POLL_S)
 
 
 def _compare(step: Step, said: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.docs.blocks import PAGES, ROOT, Block, blocks_of, fits, page_name, steps_of
 from tests.docs.shell import Shell
 from tests.packs.activity.watching import a_morning, watching
+from tests.packs.peers.programs import Place
 
 LANGUAGES = ("python", "console", "json", "toml", "text", "mermaid", "sh")
 """`sh` is for what cannot be tried here: it fetches, installs or goes on for ever."""
@@ -26,8 +27,13 @@ def test_a_page_works_when_pasted(page: Path, tmp_path: Path) -> None:
             watch = stack.enter_context(watching(tmp_path / "activitywatch", is_testing=False))
             a_morning(watch)
             shell.others = {"http://127.0.0.1:5600": watch.url}
+        if page.name == "peers.md":
+            place = Place()
+            stack.callback(place.end)
+            shell.others = {"ws://127.0.0.1:8765": place.host}
         for block in blocks_of(page):
             run(block, shell, page)
+        shell.look_elsewhere()
 
 
 def run(block: Block, shell: Shell, page: Path) -> None:
@@ -44,7 +50,7 @@ def run(block: Block, shell: Shell, page: Path) -> None:
             exec(compile("\n" * (block.line - 1) + text, str(page), "exec"), {"__name__": block.title or "block"})
         case "console":
             for step in steps_of(block.text):
-                shell.run(step)
+                (shell.run_elsewhere if block.has_terminal else shell.run)(step)
         case "json":
             json.loads(text)
         case "toml":
@@ -99,8 +105,11 @@ def test_the_comparison_notices_a_difference() -> None:
 
 def test_blocks_are_found_one_by_one(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text('# Page\n\n```python title="a.py"\nx = 1\n```\n\ntext\n\n```console\n$ true\n```\n')
-    assert blocks_of(page) == [Block("python", "a.py", "x = 1\n", 4), Block("console", None, "$ true\n", 10)]
+    page.write_text('# Page\n\n```python title="a.py"\nx = 1\n```\n\ntext\n\n```console terminal\n$ true\n```\n')
+    assert blocks_of(page) == [
+        Block("python", "a.py", "x = 1\n", 4),
+        Block("console", None, "$ true\n", 10, has_terminal=True),
+    ]
 
 
 def test_a_command_may_go_on_in_the_next_line() -> None:

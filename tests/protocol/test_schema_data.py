@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hubbub.bounds import PROBLEM_CHARACTERS, PROBLEMS, SCHEMA_BYTES, SCHEMA_DEPTH
 from hubbub.errors import ArgumentsInvalid, DefinitionError
-from hubbub.protocol.schema_data import DataArguments, SchemaValidator, check_input_schema
+from hubbub.protocol.schema_data import DataArguments, SchemaValidator, UncheckedArguments, check_input_schema
 
 CITY: dict[str, Any] = {
     "additionalProperties": False,
@@ -180,3 +180,14 @@ def test_the_validator_library_is_loaded_for_the_first_schema_only() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout.split() == ["False", "True"]
+
+
+def test_unchecked_arguments_come_as_they_are_in_one_parameter() -> None:
+    arguments = UncheckedArguments(CITY, "given")
+    assert arguments.decode(b'{"city":1,"more":[null]}') == {"given": {"city": 1, "more": [None]}}
+    assert arguments.schema == CITY
+    for wrong in (b"[]", b"1", b"{", b"\xff", b"[" * 100_000):
+        with pytest.raises(ArgumentsInvalid):
+            arguments.decode(wrong)
+    with pytest.raises(DefinitionError, match='"type": "object"'):
+        UncheckedArguments({"type": "array"}, "given")

@@ -34,3 +34,8 @@ def test_the_advice_is_something_to_type() -> None:
 def test_a_pack_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         pack().name = "other"  # type: ignore[misc]
+
+
+def test_one_of_several_modules_is_enough() -> None:
+    assert pack(requires=("no_such_module|json",)).missing() == []
+    assert pack(requires=("no_such_module|no_other", "json")).missing() == ["no_such_module or no_other"]

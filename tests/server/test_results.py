@@ -10,8 +10,10 @@ import pydantic
 import pytest
 from tests.server.conversation import DIALECTS, LEGACY, MODERN, PLAIN, conversing
 
+from hubbub.errors import DefinitionError
 from hubbub.protocol.content import Audio, EmbeddedResource, Image, ResourceContents, ResourceLink, Text
 from hubbub.protocol.wire import Icon, ToolAnnotations, ToolReply
+from hubbub.server.context import Context
 from hubbub.server.server import Server
 from hubbub.server.tools import Tool
 
@@ -312,6 +314,28 @@ async def test_an_entry_has_the_fields_of_its_revision(dialect):
             MODERN: {"annotations", "title", "_meta", "outputSchema", "icons"},
         }[dialect]
     )
+
+
+async def test_a_tool_may_check_its_arguments_itself():
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}
+
+    async def take(given: dict[str, Any], context: Context) -> dict[str, Any]:
+        return {"given": given, "has_context": context.caller is not None}
+
+    server = Server("s")
+    server.tools.register(Tool(take, input_schema=schema, checks_arguments=False))
+    async with conversing(server) as client:
+        assert (await listed(client))["inputSchema"] == schema
+        assert await client.result("take", {"n": "x", "m": 1}) == {"given": {"n": "x", "m": 1}, "has_context": True}
+        assert (await client.error("tools/call", {"name": "take", "arguments": [1]}))["code"] == -32003
+
+
+@pytest.mark.parametrize("schema", [None, {"type": "object"}])
+def test_unchecked_arguments_need_a_schema_and_one_parameter(schema: dict[str, Any] | None):
+    async def take(one: Any, other: Any) -> None: ...
+
+    with pytest.raises(DefinitionError, match="take: "):
+        Tool(take, input_schema=schema, checks_arguments=False)
 
 
 async def test_a_schema_given_as_data_is_listed_and_checked():

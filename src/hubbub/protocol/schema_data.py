@@ -73,12 +73,42 @@ class DataArguments:
         Raises:
             ArgumentsInvalid: they do not fit the schema, or are not JSON.
         """
-        try:
-            value = msgspec.json.decode(raw, type=dict[str, Any])
-        except (ValueError, RecursionError) as error:
-            raise problems.refused(error, {"properties": {}}) from error
+        value = _read(raw)
         self._validator.validate(value)
         return value
+
+
+class UncheckedArguments:
+    """What a tool takes that reads its arguments itself: they come as one object, and its schema is for callers."""
+
+    __slots__ = ("_name", "injected", "schema")
+
+    def __init__(self, schema: dict[str, Any], name: str, injected: dict[str, Any] | None = None) -> None:
+        """Take a tool's input schema, and the name of the parameter that gets the arguments.
+
+        Raises:
+            DefinitionError: it is not a schema of an object.
+        """
+        check_input_schema(schema)
+        check_bounds(schema)
+        self.schema = copy.deepcopy(schema)
+        self.injected = injected or {}
+        self._name = name
+
+    def decode(self, raw: bytes | msgspec.Raw) -> dict[str, Any]:
+        """Give the arguments, whatever they are, as one.
+
+        Raises:
+            ArgumentsInvalid: they are no JSON object.
+        """
+        return {self._name: _read(raw)}
+
+
+def _read(raw: bytes | msgspec.Raw) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(raw, type=dict[str, Any])
+    except (ValueError, RecursionError) as error:
+        raise problems.refused(error, {"properties": {}}) from error
 
 
 def check_input_schema(schema: Any) -> None:

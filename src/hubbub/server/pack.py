@@ -60,13 +60,17 @@ class Pack(msgspec.Struct, frozen=True, kw_only=True):
     extra: str | None = None
     """What to install for it: `pip install 'hubbub[extra]'`."""
     requires: tuple[str, ...] = ()
-    """Modules that must be there for it to run."""
+    """Modules that must be there for it to run; `one|other`: any of these."""
 
     def missing(self) -> list[str]:
         """The modules it requires that are not installed."""
         from importlib.util import find_spec
 
-        return [name for name in self.requires if not _is_there(name, find_spec)]
+        return [
+            name.replace("|", " or ")
+            for name in self.requires
+            if not any(_is_there(each, find_spec) for each in name.split("|"))
+        ]
 
     def advice(self) -> str:
         """What to do when it cannot run."""

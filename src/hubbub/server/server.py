@@ -22,6 +22,7 @@ from hubbub.errors import DefinitionError, InvalidParams
 from hubbub.observe import Figure
 from hubbub.ports import Peer, Sealer
 from hubbub.protocol.model import Call, Implementation, Note, Reply
+from hubbub.protocol.revisions import SUPPORTED_VERSIONS
 from hubbub.protocol.shape import identity_meta
 from hubbub.protocol.wire import UpdatedParams
 from hubbub.security.sealed import Sealer as KeyedSealer
@@ -181,6 +182,11 @@ class Server:
         if isinstance(call.params, InvalidParams):
             raise call.params
         return method(self, call)
+
+    @property
+    def protocol_versions(self) -> tuple[str, ...]:
+        """The revisions of MCP that it speaks, oldest first."""
+        return SUPPORTED_VERSIONS
 
     def tool_headers(self, name: str) -> Mapping[str, tuple[str, ...]]:
         """Which arguments of a tool HTTP clients mirror in headers."""

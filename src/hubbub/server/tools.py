@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
+from hubbub.errors import DefinitionError
 from hubbub.protocol.content import CONTENT_TYPES, Text
 from hubbub.protocol.docstrings import read_docstring
 from hubbub.protocol.headers import header_parameters
@@ -28,7 +29,7 @@ from hubbub.server.context import Context
 from hubbub.server.handlers import Handler
 
 if TYPE_CHECKING:
-    from hubbub.protocol.schema_data import DataArguments
+    from hubbub.protocol.schema_data import DataArguments, UncheckedArguments
     from hubbub.server.server import Server
 
 Function = Callable[..., Any]
@@ -52,6 +53,7 @@ class Tool:
         plain_code: int | None = None,
         invalid_code: str | None = None,
         fails_as_result: bool = False,
+        checks_arguments: bool = True,
     ) -> None:
         self.function = function
         self.name = name or function.__name__
@@ -63,7 +65,8 @@ class Tool:
         """The `code` of failures that tell of wrong arguments, for tools whose other failures have codes too."""
         self.fails_as_result = fails_as_result
         """Whether a failure is a result even in the plain dialect."""
-        self.arguments: Arguments | DataArguments = _arguments(function, input_schema)
+        self.arguments = _arguments(function, input_schema, is_checked=checks_arguments)
+        """Unless they are to be checked, the function gets them in one parameter, as they came."""
         self._output = _output(function, self.name, output_schema)
         self._entry = ToolEntry(
             self.name,
@@ -141,13 +144,25 @@ class Tool:
         return ToolReply(structured_content=Raw(structured))
 
 
-def _arguments(function: Function, schema: Mapping[str, Any] | None) -> Arguments | DataArguments:
+def _arguments(
+    function: Function, schema: Mapping[str, Any] | None, *, is_checked: bool
+) -> Arguments | DataArguments | UncheckedArguments:
     if schema is None:
+        if not is_checked:
+            raise DefinitionError(f"{function.__name__}: arguments are left unchecked only with an `input_schema`")
         return Arguments.of(function, skip=(Context, Ask))
-    from hubbub.protocol.schema_data import DataArguments
+    from hubbub.protocol.schema_data import DataArguments, UncheckedArguments
 
     hints = resolve_hints(function, skip=(Context,))
-    return DataArguments(dict(schema), {key: Context for key, hint in hints.items() if hint is Context})
+    injected = {key: Context for key, hint in hints.items() if hint is Context}
+    if is_checked:
+        return DataArguments(dict(schema), injected)
+    names = [name for name in inspect.signature(function).parameters if name not in injected]
+    if len(names) != 1:
+        raise DefinitionError(
+            f"{function.__name__}: a tool that checks its arguments itself gets them in one parameter"
+        )
+    return UncheckedArguments(dict(schema), names[0], injected)
 
 
 def _output(function: Function, name: str, schema: Mapping[str, Any] | None) -> Output:

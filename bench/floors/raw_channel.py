@@ -1,0 +1,77 @@
+"""A bare wrtc channel, and bytes through it: what the fast engine can do with nothing on top. See `channel`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+
+import webrtc
+from bench.floors.channel import hear, tell
+
+MESSAGE_BYTES = 64 * 1024
+HIGH_BYTES, LOW_BYTES = 1024 * 1024, 256 * 1024
+
+
+async def described(peer: webrtc.RTCPeerConnection) -> str:
+    done = asyncio.Event()
+    peer.on("icegatheringstatechange", lambda _: done.set())
+    while peer.ice_gathering_state.value != "complete":
+        await done.wait()
+        done.clear()
+    assert peer.local_description is not None
+    return str(peer.local_description.sdp)
+
+
+async def offer(size: int) -> None:
+    begun = time.perf_counter()
+    peer = webrtc.RTCPeerConnection()
+    channel = peer.create_data_channel("raw")
+    opened, low, arrived = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    channel.on("open", lambda _: opened.set())
+    channel.on("bufferedamountlow", lambda _: low.set())
+    channel.on("message", lambda _: arrived.set())
+    channel.buffered_amount_low_threshold = LOW_BYTES
+    await peer.set_local_description(await peer.create_offer())
+    tell(sdp=await described(peer))
+    await peer.set_remote_description(webrtc.RTCSessionDescriptionInit("answer", (await hear())["sdp"]))
+    await opened.wait()
+    connected = time.perf_counter()
+    message = b"x" * MESSAGE_BYTES
+    for start in range(0, size, MESSAGE_BYTES):
+        channel.send(message[: size - start])
+        if channel.buffered_amount > HIGH_BYTES:
+            low.clear()
+            if channel.buffered_amount > LOW_BYTES:
+                await low.wait()
+    await arrived.wait()
+    tell(connect_s=connected - begun, seconds=time.perf_counter() - connected)
+    await hear()
+    peer.close()
+
+
+async def answer(size: int) -> None:
+    peer = webrtc.RTCPeerConnection()
+    got, all_here = 0, asyncio.Event()
+
+    def announced(event: webrtc.RTCDataChannelEvent) -> None:
+        def came(message: webrtc.MessageEvent) -> None:
+            nonlocal got
+            got += len(message.data)
+            if got == size:
+                event.channel.send("done")
+                all_here.set()
+
+        event.channel.on("message", came)
+
+    peer.on("datachannel", announced)
+    await peer.set_remote_description(webrtc.RTCSessionDescriptionInit("offer", (await hear())["sdp"]))
+    await peer.set_local_description(await peer.create_answer())
+    tell(sdp=await described(peer))
+    await all_here.wait()
+    await hear()
+    peer.close()
+
+
+if __name__ == "__main__":
+    asyncio.run((offer if sys.argv[1] == "offer" else answer)(int(sys.argv[2])))

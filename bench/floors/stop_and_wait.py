@@ -1,0 +1,79 @@
+"""A file over aiortc as the original sends one: chunks of 64 KiB in JSON, each sent when the last was confirmed.
+
+See `channel`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import sys
+import time
+
+from aiortc import RTCDataChannel, RTCPeerConnection, RTCSessionDescription
+from bench.floors.channel import hear, tell
+
+CHUNK_BYTES = 64 * 1024
+
+
+async def offer(size: int) -> None:
+    begun = time.perf_counter()
+    peer = RTCPeerConnection()
+    channel = peer.createDataChannel("sendChannel")
+    opened, confirmed = asyncio.Event(), asyncio.Event()
+    channel.on("open", opened.set)
+    channel.on("message", lambda _: confirmed.set())
+    await peer.setLocalDescription(await peer.createOffer())
+    tell(sdp=peer.localDescription.sdp)
+    await peer.setRemoteDescription(RTCSessionDescription((await hear())["sdp"], "answer"))
+    await opened.wait()
+    connected = time.perf_counter()
+    whole = b"x" * CHUNK_BYTES
+    for seq, start in enumerate(range(0, size, CHUNK_BYTES)):
+        data = whole[: size - start]
+        chunk = {
+            "transfer_id": "file_0",
+            "seq": seq,
+            "data_base64": base64.b64encode(data).decode(),
+            "chunk_hash": hashlib.sha256(data).hexdigest(),
+        }
+        confirmed.clear()
+        channel.send(json.dumps({"pipe": {"kind": "file.chunk", "payload": chunk}}))
+        await confirmed.wait()
+    tell(connect_s=connected - begun, seconds=time.perf_counter() - connected)
+    await hear()
+    await peer.close()
+
+
+async def answer(size: int) -> None:
+    peer = RTCPeerConnection()
+    got, all_here = 0, asyncio.Event()
+
+    def announced(channel: RTCDataChannel) -> None:
+        def came(message: str) -> None:
+            nonlocal got
+            chunk = json.loads(message)["pipe"]["payload"]
+            data = base64.b64decode(chunk["data_base64"])
+            if hashlib.sha256(data).hexdigest() != chunk["chunk_hash"]:
+                raise ValueError("a chunk is damaged")
+            got += len(data)
+            ack = {"transfer_id": "file_0", "seq": chunk["seq"], "next_seq": chunk["seq"] + 1, "received_bytes": got}
+            channel.send(json.dumps({"pipe": {"kind": "file.ack", "payload": ack}}))
+            if got == size:
+                all_here.set()
+
+        channel.on("message", came)
+
+    peer.on("datachannel", announced)
+    await peer.setRemoteDescription(RTCSessionDescription((await hear())["sdp"], "offer"))
+    await peer.setLocalDescription(await peer.createAnswer())
+    tell(sdp=peer.localDescription.sdp)
+    await all_here.wait()
+    await hear()
+    await peer.close()
+
+
+if __name__ == "__main__":
+    asyncio.run((offer if sys.argv[1] == "offer" else answer)(int(sys.argv[2])))

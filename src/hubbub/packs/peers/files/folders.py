@@ -1,0 +1,262 @@
+"""The folders below which files are read and written, and the only way to them.
+
+Every path is walked from an allowed folder down, one name at a time, relative to the
+folder that is already open, and no symbolic link is followed: nobody can swap a folder
+for a link between a check and its use, because there is no check apart from the use.
+Where the system cannot open relative to a folder, the real path is compared instead.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from hubbub.packs.peers.failures import PeersError
+
+_WALKS: Final = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
+_NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
+_BINARY: Final = getattr(os, "O_BINARY", 0)
+_TO_READ: Final = os.O_RDONLY | _NOFOLLOW | _BINARY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_TO_MAKE: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _BINARY | getattr(os, "O_CLOEXEC", 0)
+_TO_ENTER: Final = os.O_RDONLY | _NOFOLLOW | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+_LINK_ERRORS: Final = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK)
+
+
+class OutsideFolders(PeersError):
+    """A path that leads elsewhere."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"path is not below an allowed folder, or goes through a link: {path}; HUBBUB_PEERS_FILES names the folders"
+        )
+
+
+class Place:
+    """A name in a folder that is open."""
+
+    def __init__(self, folder: int | None, name: str, path: str) -> None:
+        self._folder = folder
+        self.name = name
+        self.path = path
+        """The whole of it, for people."""
+
+    def _spelled(self, name: str) -> str:
+        return name if self._folder is not None else str(Path(self.path).with_name(name))
+
+    def open(self, flags: int, mode: int = 0o600) -> int:
+        """Open it; no link is followed."""
+        return os.open(self._spelled(self.name), flags, mode, dir_fd=self._folder)
+
+    def make_folder(self) -> None:
+        """Make a private folder of that name."""
+        os.mkdir(self._spelled(self.name), 0o700, dir_fd=self._folder)
+
+    def beside(self, name: str) -> Place:
+        """Another name in the same folder."""
+        return Place(self._folder, name, str(Path(self.path).with_name(name)))
+
+    def exists(self) -> bool:
+        """Whether something is there, a link that leads nowhere included."""
+        try:
+            os.stat(self._spelled(self.name), dir_fd=self._folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def remove(self) -> None:
+        """Remove it."""
+        os.unlink(self._spelled(self.name), dir_fd=self._folder)
+
+    def move_to(self, other: Place, *, overwrite: bool) -> None:
+        """Give it another name in the same folder.
+
+        Raises: FileExistsError.
+        """
+        source, target = self._spelled(self.name), other._spelled(other.name)
+        if overwrite:
+            os.replace(source, target, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+            return
+        try:
+            # Unlike a rename, a link never takes the place of something else.
+            os.link(source, target, src_dir_fd=self._folder, dst_dir_fd=self._folder, follow_symlinks=False)
+        except FileExistsError:
+            raise
+        except OSError:
+            # There are no such links here; an empty file keeps the place meanwhile.
+            os.close(other.open(_TO_MAKE))
+            os.replace(source, target, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        else:
+            self.remove()
+
+
+class Folders:
+    """What may be read and written."""
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        self._roots: list[tuple[str, str]] = []
+        """As written, and as it really is."""
+        for folder in folders:
+            self.add(folder)
+
+    def add(self, folder: str) -> None:
+        """Allow one more."""
+        written = _absolute(folder, str(Path.cwd()))
+        self._roots.append((written, os.path.realpath(written)))
+
+    @contextmanager
+    def place(self, path: str, *, make_folders: bool = False) -> Iterator[Place]:
+        """Go to a path.
+
+        Raises: OutsideFolders, PeersError.
+        """
+        root, names = self._below(path)
+        if not names:
+            raise PeersError(f"file path is not a regular file: {path}")
+        shown = str(Path(root, *names))
+        if not _WALKS:
+            yield self._compared(root, shown, path, make_folders=make_folders)
+            return
+        folder = self._enter(root, names[:-1], path, make_folders=make_folders)
+        try:
+            yield Place(folder, names[-1], shown)
+        finally:
+            os.close(folder)
+
+    def open(self, path: str) -> tuple[int, os.stat_result]:
+        """Open a regular file to read it.
+
+        Raises: OutsideFolders, PeersError.
+        """
+        with self.place(path) as place:
+            try:
+                file = place.open(_TO_READ)
+            except OSError as error:
+                raise _explained(error, path) from error
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode):
+            os.close(file)
+            raise PeersError(f"file path is not a regular file: {path}")
+        return file, found
+
+    def enter(self, path: str) -> int | None:
+        """Open a folder, to make files in it wherever its path leads later; None where that cannot be done.
+
+        Raises: OutsideFolders, PeersError.
+        """
+        root, names = self._below(path)
+        return self._enter(root, names, path, make_folders=False) if _WALKS else None
+
+    def make_folder(self, path: str) -> str:
+        """Make a folder, and those above it; where it is.
+
+        Raises: OutsideFolders, PeersError.
+        """
+        with self.place(str(Path(path, "x")), make_folders=True) as place:
+            return str(Path(place.path).parent)
+
+    @contextmanager
+    def new_file(self, path: str, *, overwrite: bool) -> Iterator[tuple[int, str]]:
+        """Write a file that is there, whole, when this ends well, and not at all when it does not.
+
+        Raises: OutsideFolders, PeersError (`output exists`).
+        """
+        with self.place(path, make_folders=True) as place:
+            part = place.beside(f".hubbub-{secrets.token_hex(8)}.part")
+            try:
+                if not overwrite and place.exists():
+                    raise FileExistsError(errno.EEXIST, "it exists")
+                file = part.open(_TO_MAKE, 0o666)
+                try:
+                    try:
+                        yield file, place.path
+                    finally:
+                        os.close(file)
+                    part.move_to(place, overwrite=overwrite)
+                except BaseException:
+                    part.remove()
+                    raise
+            except FileExistsError as error:
+                raise PeersError(f"output exists: {place.path}") from error
+            except OSError as error:
+                raise _explained(error, path) from error
+
+    def _below(self, path: str) -> tuple[str, tuple[str, ...]]:
+        """The allowed folder that a path is in, and the names from there."""
+        if "\0" in path or not _is_writable_name(path):
+            raise PeersError("invalid path")
+        written = self._absolute(path)
+        found: list[tuple[str, tuple[str, ...]]] = []
+        for spelled, real in self._roots:
+            for root in (spelled, real):
+                if Path(written).is_relative_to(root):
+                    found.append((real, Path(written).relative_to(root).parts))
+        if not found:
+            raise OutsideFolders(path)
+        return min(found, key=lambda each: len(each[1]))
+
+    def _absolute(self, path: str) -> str:
+        """The whole of a path; a relative one is below the working directory, or else the first folder."""
+        here = str(Path.cwd())
+        is_allowed = any(Path(here).is_relative_to(root) for roots in self._roots for root in roots)
+        return _absolute(path, here if is_allowed or not self._roots else self._roots[0][0])
+
+    @staticmethod
+    def _enter(root: str, names: Sequence[str], path: str, *, make_folders: bool) -> int:
+        try:
+            folder = os.open(root, _TO_ENTER)
+        except OSError as error:
+            raise _explained(error, path) from error
+        for name in names:
+            try:
+                if make_folders:
+                    try:
+                        os.mkdir(name, 0o777, dir_fd=folder)
+                    except FileExistsError:
+                        pass
+                below = os.open(name, _TO_ENTER, dir_fd=folder)
+            except OSError as error:
+                raise _explained(error, path) from error
+            finally:
+                os.close(folder)
+            folder = below
+        return folder
+
+    @staticmethod
+    def _compared(root: str, shown: str, path: str, *, make_folders: bool) -> Place:
+        above = Path(shown).parent
+        if Path(os.path.realpath(above)) != above or not above.is_relative_to(root) or Path(shown).is_symlink():
+            raise OutsideFolders(path)
+        try:
+            if make_folders:
+                above.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _explained(error, path) from error
+        return Place(None, Path(shown).name, shown)
+
+
+def _absolute(path: str, above: str) -> str:
+    """The whole path as it is written: what `..` goes back on was never entered."""
+    try:
+        return os.path.normpath(above / Path(path).expanduser())
+    except RuntimeError as error:
+        raise PeersError(f"invalid path: {path}") from error
+
+
+def _is_writable_name(path: str) -> bool:
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _explained(error: OSError, path: str) -> PeersError:
+    if error.errno in _LINK_ERRORS:
+        return OutsideFolders(path)
+    return PeersError(f"{os.strerror(error.errno or 0).lower()}: {path}")

@@ -1,0 +1,54 @@
+"""Spool folders whose process was killed before it could remove them: the next one that needs one does.
+
+Whoever uses a folder holds a lock on a file in it for as long as it lives; a lock that can
+be taken belongs to nobody. Where there are no such locks, nothing is removed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+if sys.platform != "win32":
+    import fcntl
+
+PREFIX: Final = "session_"
+_OURS: Final = re.compile(PREFIX + "[0-9a-f]{16}", re.ASCII)
+_LOCK: Final = "hubbub.lock"
+_FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def hold(folder: Path, opened: int | None) -> int | None:
+    """Say that a folder is in use, until what is given back is closed; `opened`: the same folder, if it is open."""
+    if sys.platform == "win32":
+        return None
+    above = folder if opened is None else Path()
+    new = above / f"{_LOCK}.new"
+    lock = os.open(new, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=opened)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.rename(new, above / _LOCK, src_dir_fd=opened, dst_dir_fd=opened)  # Others see it only now that it is held.
+    return lock
+
+
+def remove(above: Path) -> None:
+    """Remove the folders that nobody holds any longer."""
+    if sys.platform == "win32":
+        return
+    for folder in above.glob(f"{PREFIX}*"):
+        if not _OURS.fullmatch(folder.name):
+            continue  # Whatever else lies where somebody lets us spool is theirs.
+        try:
+            lock = os.open(folder / _LOCK, _FLAGS)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            pass  # Somebody lives there.
+        finally:
+            os.close(lock)

@@ -1,0 +1,104 @@
+"""Which chunks of a file are here: in any order, each counted once. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+from hubbub import bounds
+
+Span: TypeAlias = tuple[int, int]
+"""From the first to before the last."""
+
+
+class Layout:
+    """How a file is cut into chunks."""
+
+    def __init__(self, total_bytes: int, chunk_bytes: int) -> None:
+        self.total_bytes = total_bytes
+        self.chunk_bytes = chunk_bytes
+        self.total_chunks = -(-total_bytes // chunk_bytes)
+
+    def offset(self, seq: int) -> int:
+        """Where a chunk begins; the end of the file for the one after the last."""
+        return min(seq * self.chunk_bytes, self.total_bytes)
+
+    def size(self, first: int, last: int) -> int:
+        """Bytes from one chunk to before another."""
+        return self.offset(last) - self.offset(first)
+
+    def end_of(self, first: int, size: int) -> int | None:
+        """The chunk after `size` bytes that begin with `first`; None if they are not whole chunks of this file."""
+        if not 0 <= first < self.total_chunks or size <= 0:
+            return None
+        last = first + -(-size // self.chunk_bytes)
+        return last if last <= self.total_chunks and self.size(first, last) == size else None
+
+
+class Parts:
+    """The chunks that are here."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._here = bytearray(layout.total_chunks)
+        self.next_seq = 0
+        """The first that is missing."""
+        self.count = 0
+        self.bytes = 0
+        self.highest = -1
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether none is missing."""
+        return self.count == self._layout.total_chunks
+
+    def has(self, seq: int) -> bool:
+        """Whether a chunk is here."""
+        return self._here[seq] == 1
+
+    def add(self, first: int, last: int) -> list[Span]:
+        """Note chunks; those that were new."""
+        new = list(self._gaps(first, last))
+        for start, end in new:
+            self._here[start:end] = b"\x01" * (end - start)
+            self.count += end - start
+            self.bytes += self._layout.size(start, end)
+            self.highest = max(self.highest, end - 1)
+        if first <= self.next_seq < last:
+            found = self._here.find(0, last)
+            self.next_seq = len(self._here) if found < 0 else found
+        return new
+
+    def gaps(self, limit: int) -> list[Span]:
+        """The first gaps; the last of them reaches to the end if there are more than `limit`."""
+        found: list[Span] = []
+        for gap in self._gaps(self.next_seq, len(self._here)):
+            if len(found) == limit:
+                return [*found[:-1], (found[-1][0], len(self._here))]
+            found.append(gap)
+        return found
+
+    def _gaps(self, first: int, last: int) -> Iterator[Span]:
+        here = self._here
+        while first < last:
+            start = here.find(0, first, last)
+            if start < 0:
+                return
+            end = here.find(1, start, last)
+            end = last if end < 0 else end
+            yield start, end
+            first = end
+
+
+def read_spans(value: Any, total_chunks: int) -> list[Span] | None:
+    """The gaps that another Hubbub tells of; None if these are none."""
+    if not isinstance(value, Sequence) or isinstance(value, str) or not 0 < len(value) <= bounds.FILE_GAPS:
+        return None
+    spans: list[Span] = []
+    for item in value:
+        match item:
+            case [int(first), int(last)] if (spans[-1][1] if spans else 0) <= first < last <= total_chunks:
+                spans.append((first, last))
+            case _:
+                return None
+    return spans

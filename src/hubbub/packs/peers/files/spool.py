@@ -1,0 +1,187 @@
+"""Where a file that comes is kept until somebody wants it: in memory, or in a private folder.
+
+Both are written at any place and read again. Only one thread at a time uses one of them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import stat
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Final, Protocol
+
+from hubbub.packs.peers.failures import PeersError
+from hubbub.packs.peers.files import leftovers
+from hubbub.packs.peers.files.folders import Folders
+
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]", re.ASCII)
+_TO_MAKE: Final = (
+    os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+)  # fmt: skip
+
+
+class Store(Protocol):
+    """The bytes of one file."""
+
+    path: str | None
+    """Where they are on the disk; None: in memory."""
+
+    def write(self, offset: int, data: bytes | memoryview) -> None:
+        """Put bytes where they belong."""
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Bytes that were written."""
+
+    def close(self, *, keep: bool = False) -> None:
+        """Forget them; `keep`: leave what is on the disk there."""
+
+
+class MemoryStore:
+    """In memory."""
+
+    def __init__(self, total_bytes: int) -> None:
+        self.path: str | None = None
+        self._data = bytearray(total_bytes)
+
+    def write(self, offset: int, data: bytes | memoryview) -> None:
+        """Put bytes where they belong."""
+        self._data[offset : offset + len(data)] = data
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Bytes that were written."""
+        return bytes(memoryview(self._data)[offset : offset + size])
+
+    def close(self, *, keep: bool = False) -> None:
+        """Forget them."""
+        self._data = bytearray()
+
+
+class SpoolStore:
+    """In a file that nobody else can read."""
+
+    def __init__(self, path: Path, folder: int | None = None) -> None:
+        """Make it; `folder`: its folder, if that is open, wherever its path leads by now."""
+        self.path: str | None = str(path)
+        self._name = str(path) if folder is None else path.name
+        self._folder = folder
+        self._file = os.open(self._name, _TO_MAKE, 0o600, dir_fd=folder)
+        # Somebody may still read in a thread when it is closed.
+        self._lock = threading.Lock()
+
+    def write(self, offset: int, data: bytes | memoryview) -> None:
+        """Put bytes where they belong."""
+        view = memoryview(data)
+        with self._lock:
+            while view:
+                written = _write_at(self._file, view, offset)
+                view, offset = view[written:], offset + written
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Bytes that were written."""
+        with self._lock:
+            return read_at(self._file, size, offset)
+
+    def close(self, *, keep: bool = False) -> None:
+        """Forget them."""
+        with self._lock:
+            if self._file < 0:
+                return
+            os.close(self._file)
+            self._file = -1
+        if not keep:
+            self.path = None
+            try:
+                os.unlink(self._name, dir_fd=self._folder)
+            except OSError:
+                pass
+
+
+class Spool:
+    """The private folder of one session; made when the first file needs it, removed with the session."""
+
+    def __init__(self, folders: Folders, given: str | None, *, keep: bool = False) -> None:
+        self._folders = folders
+        self._keep = keep
+        self._lock: int | None = None
+        self._open: int | None = None
+        self._above = None if given is None else folders.make_folder(given)
+        self._folder: Path | None = None
+
+    def make(self, transfer_id: str, total_bytes: int) -> SpoolStore:
+        """A place for a file.
+
+        Raises: PeersError, if the disk has none.
+        """
+        try:
+            folder = self._opened()
+            if shutil.disk_usage(folder if self._open is None else self._open).free < total_bytes:
+                raise PeersError("no space left for a file of this size")
+            safe = _UNSAFE.sub("_", transfer_id)[:64]
+            name = f"incoming_{safe}_{int(time.time() * 1000)}_spool_{secrets.token_hex(4)}.bin"
+            return SpoolStore(folder / name, self._open)
+        except OSError as error:
+            raise PeersError(f"the spool folder cannot be written: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Remove it."""
+        folder, self._folder = self._folder, None
+        if folder is not None and not self._keep:
+            shutil.rmtree(folder, ignore_errors=True)
+        for file in (self._lock, self._open):
+            if file is not None:
+                os.close(file)
+        self._lock = self._open = None
+
+    def _opened(self) -> Path:
+        if self._folder is None:
+            above = Path(self._above or usual_folder())
+            allowed = Folders([str(above)]) if self._above is None else self._folders
+            leftovers.remove(above)
+            folder = above / f"{leftovers.PREFIX}{secrets.token_hex(8)}"
+            with allowed.place(str(folder)) as place:
+                place.make_folder()
+            self._open = allowed.enter(str(folder))
+            self._folders.add(str(folder))  # But not those of other sessions.
+            if not self._keep:
+                self._lock = leftovers.hold(folder, self._open)
+            self._folder = folder
+        return self._folder
+
+
+def usual_folder() -> str:
+    """Where spool folders are made if nobody names another place: ours alone.
+
+    Raises: PeersError, if somebody else was there first.
+    """
+    owner = os.getuid() if hasattr(os, "getuid") else 0
+    folder = Path(os.path.realpath(tempfile.gettempdir()), f"hubbub-peers-{owner}")
+    try:
+        folder.mkdir(0o700)
+    except FileExistsError:
+        pass
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or (hasattr(os, "getuid") and (found.st_uid != owner or found.st_mode & 0o077)):
+        raise PeersError(f"{folder} is not a private folder of ours; remove it, or pass file_spool_dir")
+    return str(folder)
+
+
+def read_at(file: int, size: int, offset: int) -> bytes:
+    """Bytes of a file from some place on; fewer at its end."""
+    if hasattr(os, "pread"):
+        return os.pread(file, size, offset)
+    os.lseek(file, offset, os.SEEK_SET)
+    return os.read(file, size)
+
+
+def _write_at(file: int, data: memoryview, offset: int) -> int:
+    if hasattr(os, "pwrite"):
+        return os.pwrite(file, data, offset)
+    os.lseek(file, offset, os.SEEK_SET)
+    return os.write(file, data)

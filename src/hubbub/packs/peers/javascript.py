@@ -1,0 +1,163 @@
+"""JSON exactly as JavaScript reads and writes it: `JSON.parse` and `JSON.stringify`.
+
+Session MACs are made over what JavaScript writes after it has read, so every letter
+counts: numbers are doubles and written in JavaScript's own way, keys that look like
+array indices come first, halves of surrogate pairs are escaped. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from json.encoder import encode_basestring
+from typing import Any, Final
+
+from hubbub import bounds
+
+_LAST_INDEX: Final = 2**32 - 2
+_LAST_SAFE: Final = 2**53 - 1
+_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+class Unreadable(ValueError):
+    """It is not JSON, or nothing that JSON can say."""
+
+
+def parse(text: str | bytes) -> Any:
+    """What `JSON.parse` makes of a text: objects are dicts, whole numbers up to 2**53 are ints.
+
+    Raises: Unreadable.
+    """
+    try:
+        value = _DECODER.decode(text if isinstance(text, str) else text.decode())
+    except RecursionError:
+        raise Unreadable("it is nested too deep") from None
+    except ValueError as error:
+        raise Unreadable(str(error)) from None
+    _check_depth(value)
+    return value
+
+
+def _refuse_constant(name: str) -> float:
+    raise Unreadable(f"{name} is not JSON")
+
+
+def _read_integer(digits: str) -> int | float:
+    # Python refuses to read thousands of digits; JavaScript makes a double of them.
+    if len(digits) > 17:
+        return float(digits)
+    number = int(digits)
+    return number if -_LAST_SAFE <= number <= _LAST_SAFE else float(number)
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_read_integer)
+
+
+def _check_depth(value: Any) -> None:
+    layer, depth = [value], 0
+    while layer:
+        if depth > bounds.PEER_NESTING:
+            raise Unreadable("it is nested too deep")
+        depth += 1
+        layer = [
+            inner
+            for outer in layer
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+
+
+def stringify(value: object) -> str:
+    """What `JSON.stringify` makes of a value.
+
+    Raises:
+        Unreadable: it holds something that JSON cannot say, or nests too deep.
+    """
+    return _text(value, 0)
+
+
+def _text(value: object, depth: int) -> str:
+    if isinstance(value, str):
+        return _string(value)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int | float):
+        return number(value)
+    if depth > bounds.PEER_NESTING:
+        raise Unreadable("it is nested too deep")
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{_string(key)}:{_text(value[key], depth + 1)}" for key in _ordered(value)) + "}"
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
+        return "[" + ",".join(_text(item, depth + 1) for item in value) + "]"
+    raise Unreadable(f"{type(value).__name__} is not JSON")
+
+
+def _string(text: str) -> str:
+    written: str = encode_basestring(text)
+    if _SURROGATE.search(written) is None:
+        return written
+    paired = written.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", paired)
+
+
+def _ordered(value: Mapping[Any, object]) -> list[str]:
+    """The keys as JavaScript orders them: array indices by number, then the others as they came."""
+    keys: list[str] = list(value)
+    for key in keys:
+        if not isinstance(key, str):
+            raise Unreadable("the keys of an object must be text")
+    indices = [key for key in keys if _is_index(key)]
+    if not indices:
+        return keys
+    return [*sorted(indices, key=int), *(key for key in keys if not _is_index(key))]
+
+
+def _is_index(key: str) -> bool:
+    return _INDEX.fullmatch(key) is not None and int(key) <= _LAST_INDEX
+
+
+def number(value: float) -> str:
+    """A number as JavaScript writes it; what is no number is `null`."""
+    if isinstance(value, int) and -_LAST_SAFE <= value <= _LAST_SAFE:
+        return str(int(value))
+    try:
+        double = float(value)
+    except OverflowError:
+        return "null"
+    if not math.isfinite(double):
+        return "null"
+    if double == 0:
+        return "0"
+    sign = "-" if double < 0 else ""
+    digits, exponent = _shortest(abs(double))
+    return sign + _notation(digits, exponent)
+
+
+def _shortest(double: float) -> tuple[str, int]:
+    """The fewest digits that mean this double, and where its point is: `0.d₁d₂… × 10**exponent`."""
+    written = repr(double)
+    mantissa, _, power = written.partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    if fraction == "0":
+        fraction = ""
+    digits = whole + fraction
+    exponent = len(whole) + int(power or 0)
+    stripped = digits.lstrip("0")
+    exponent -= len(digits) - len(stripped)
+    return stripped.rstrip("0"), exponent
+
+
+def _notation(digits: str, exponent: int) -> str:
+    count = len(digits)
+    if count <= exponent <= 21:
+        return digits + "0" * (exponent - count)
+    if 0 < exponent <= 21:
+        return f"{digits[:exponent]}.{digits[exponent:]}"
+    if -6 < exponent <= 0:
+        return f"0.{'0' * -exponent}{digits}"
+    mantissa = digits if count == 1 else f"{digits[0]}.{digits[1:]}"
+    return f"{mantissa}e{exponent - 1:+d}"

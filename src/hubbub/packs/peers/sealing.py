@@ -1,0 +1,82 @@
+"""The pack's cryptography: what is sealed for the signalling server, and keys between two peers.
+
+The one module of the pack that imports `cryptography`, lazily. AES-CBC without
+authentication is the original's choice; who tampers with a description changes at most
+which connection fails, because DTLS fingerprints and session MACs are checked later.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from typing import Any, Final
+
+from hubbub.packs.peers.javascript import Unreadable, parse, stringify
+
+_BLOCK_BYTES: Final = 16
+_SPKI_HEAD: Final = bytes.fromhex("302a300506032b656e032100")
+"""What stands before the 32 bytes of an X25519 key in DER."""
+_SPKI_BYTES: Final = 44
+
+
+class SealBroken(ValueError):
+    """It was sealed with another password, or damaged."""
+
+
+def seal(key: bytes, value: object, vector: bytes | None = None) -> tuple[str, str]:
+    """A value as AES-256-CBC in hex, and the vector that opens it."""
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+    vector = os.urandom(_BLOCK_BYTES) if vector is None else vector
+    plain = stringify(value).encode()
+    padding = _BLOCK_BYTES - len(plain) % _BLOCK_BYTES
+    encryptor = Cipher(algorithms.AES(key), modes.CBC(vector)).encryptor()
+    sealed = encryptor.update(plain + bytes([padding]) * padding) + encryptor.finalize()
+    return sealed.hex(), vector.hex()
+
+
+def unseal(key: bytes, sealed: object, vector: str | None) -> Any:
+    """What was sealed.
+
+    Raises: SealBroken.
+    """
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+    if not isinstance(sealed, str) or vector is None:
+        raise SealBroken("it is not sealed")
+    try:
+        decryptor = Cipher(algorithms.AES(key), modes.CBC(bytes.fromhex(vector))).decryptor()
+        plain = decryptor.update(bytes.fromhex(sealed)) + decryptor.finalize()
+    except ValueError as error:
+        raise SealBroken("it is damaged") from error
+    padding = plain[-1] if plain else 0
+    if not 1 <= padding <= _BLOCK_BYTES or plain[-padding:] != bytes([padding]) * padding:
+        raise SealBroken("it was sealed with another password")
+    try:
+        return parse(plain[:-padding])
+    except Unreadable as error:
+        raise SealBroken("it was sealed with another password") from error
+
+
+class KeyPair:
+    """Our X25519 keys of one session."""
+
+    def __init__(self) -> None:
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+        self._private = X25519PrivateKey.generate()
+        raw = self._private.public_key().public_bytes_raw()
+        self.public = base64.b64encode(_SPKI_HEAD + raw).decode()
+        """As it is sent: the SPKI form in base64."""
+
+    def shared_with(self, public: str) -> bytes:
+        """The secret that only we and the owner of that public key can know.
+
+        Raises: ValueError, if it is no key.
+        """
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+
+        spki = base64.b64decode(public, validate=True)
+        if len(spki) != _SPKI_BYTES or not spki.startswith(_SPKI_HEAD):
+            raise ValueError("not an X25519 public key")
+        return self._private.exchange(X25519PublicKey.from_public_bytes(spki[len(_SPKI_HEAD) :]))

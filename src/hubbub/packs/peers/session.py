@@ -1,0 +1,258 @@
+"""One session: a room, what happened in it, its files and its shared state.
+
+It is what a room calls (`room.Listener`) and what tools ask. What peers send becomes
+events here; nothing of how a connection is made, and no secret, ever does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final
+
+from hubbub.packs.peers.arguments import refused
+from hubbub.packs.peers.event_queue import EventQueue, iso_time, size_of
+from hubbub.packs.peers.files.files import Files
+from hubbub.packs.peers.peer_view import PeerView
+from hubbub.packs.peers.room import MakeRoom, Room
+from hubbub.packs.peers.session_options import SessionOptions
+from hubbub.packs.peers.settings import PeersSettings
+from hubbub.packs.peers.signalling import shown_host
+from hubbub.packs.peers.state_sync import StateSync
+from hubbub.packs.peers.wire import Envelope, FileNack, FileOffer
+
+logger = logging.getLogger("hubbub.peers")
+
+_TIMES: Final = {
+    "ready": "last_ready_at",
+    "connected": "last_connected_at",
+    "disconnected": "last_disconnected_at",
+    "heartbeat_sent": "last_heartbeat_at",
+}
+_CARRY: Final = {"data_received": "data", "state_updated": "value"}
+"""Events that carry something of any size."""
+_NO_FILES: Final = "files are not taken here"
+_STALE_BEATS: Final = 4
+_STALE_S: Final = 60.0
+
+
+class Session:
+    """One stay in one room, as tools see it."""
+
+    def __init__(
+        self,
+        session_id: str,
+        options: SessionOptions,
+        settings: PeersSettings,
+        *,
+        make_room: MakeRoom,
+        owner: str = "",
+    ) -> None:
+        self.id = session_id
+        self.owner = owner
+        """Who may use it."""
+        self.options = options
+        self.settings = settings
+        self.file_options = options.files
+        self.events = EventQueue()
+        self.state = StateSync(self, options.room.stream_id, options.state_max_keys, options.state_max_snapshot_entries)
+        self.room: Room = make_room(options.room, self)
+        self._files = Files(self) if options.has_files else None
+        self.used_at = time.monotonic()
+        self._times: dict[str, str | None] = dict.fromkeys(_TIMES.values())
+        self._delay_ms = round(options.room.reconnect_s * 1000)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    # -- coming and going ----------------------------------------------------------------
+
+    async def connect(self) -> None:
+        """Enter the room.
+
+        Raises: PeersError; nothing is left behind then.
+        """
+        try:
+            await self.room.connect()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> str:
+        """Leave, and let go of everything; when that was. The second time it does nothing."""
+        if not self._is_closed:
+            self._is_closed = True
+            for task in list(self._tasks):
+                task.cancel()
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+            if self._files is not None:
+                await self._files.close()
+            await self.room.disconnect()
+            self.emit("stopped")
+            self.events.close()
+        return iso_time()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something meanwhile, until the session ends."""
+        if self._is_closed:
+            work.close()
+            return
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("something in a session failed", exc_info=error)
+
+    # -- what tools ask ------------------------------------------------------------------
+
+    def emit(self, type: str, /, **fields: Any) -> None:
+        """Tell what `vdo_receive` shows."""
+        if type in _TIMES:
+            self._times[_TIMES[type]] = iso_time()
+        if self.options.is_debugging:
+            logger.info("session %s: %s", self.id, type)
+        carried = _CARRY.get(type)
+        if carried is None:
+            self.events.put(type, fields)
+        else:
+            self.events.put(type, fields, size_of(fields[carried]))
+
+    @property
+    def files(self) -> Files:
+        """Its files.
+
+        Raises: ToolError, if it takes none.
+        """
+        if self._files is None:
+            raise refused("this session has no files: no tool for them was there when it was made")
+        return self._files
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a file is on its way, though nobody may have asked for anything meanwhile."""
+        return self._files is not None and self._files.is_busy
+
+    def resolve(self, target: str | None) -> str | None:
+        """The uuid of whoever is meant; as it was given if nobody is."""
+        peer = None if target is None else self.room.find(target)
+        return target if peer is None else peer.uuid
+
+    def status(self) -> dict[str, Any]:
+        """How it is, as tools show it."""
+        room, options = self.room, self.options.room
+        peers = list(room.peers)
+        connected = [peer.uuid for peer in peers if peer.is_connected]
+        return {
+            "session_id": self.id,
+            "state": room.state,
+            "connected": room.state == "connected",
+            "room": options.room,
+            "stream_id": options.stream_id,
+            "target_stream_id": options.target_stream_id,
+            "host": shown_host(options.host),
+            "force_turn": options.force_turn,
+            "peers": connected,
+            "peer_count": len(connected),
+            "sync_peer_count": len(peers),
+            "reconnect_count": room.reconnects,
+            "reconnect_delay_ms": self._delay_ms,
+            **self._times,
+            "last_error": room.last_error,
+            "state_keys": len(self.state.shared),
+            "outgoing_transfers": 0 if self._files is None else len(self._files.outgoing),
+            "incoming_transfers": 0 if self._files is None else len(self._files.incoming),
+            "queued_events": len(self.events),
+            "dropped_events": self.events.dropped,
+        }
+
+    def sync_peers(self) -> list[dict[str, Any]]:
+        """Its peers, as tools show them."""
+        stale_s = max(_STALE_BEATS * self.options.room.heartbeat_s, _STALE_S)
+        return [_shown(peer, stale_s) for peer in self.room.peers]
+
+    # -- what the room says --------------------------------------------------------------
+
+    def on_data(self, peer: PeerView, data: Any) -> None:
+        """Data of the application came."""
+        self.emit(
+            "data_received", uuid=peer.uuid, streamID=peer.stream_id, fallback=False, data=data, binaryBase64=None
+        )
+
+    def on_envelope(self, peer: PeerView, envelope: Envelope) -> None:
+        """A file or state envelope came."""
+        if not envelope.kind.startswith("state."):
+            self._on_file(peer, envelope)
+        elif self.options.has_state or not envelope.is_known:
+            self.state.on_envelope(peer, envelope)
+
+    def _on_file(self, peer: PeerView, envelope: Envelope) -> None:
+        transfer_id = envelope.payload.get("transfer_id")
+        if not isinstance(transfer_id, str) or not transfer_id:
+            self.emit("file_protocol_error", reason="missing_transfer_id", kind=envelope.kind[:64], from_uuid=peer.uuid)
+        elif not envelope.is_known:
+            self.emit("file_protocol_unhandled", transfer_id=transfer_id[:256], kind=envelope.kind[:64])
+        elif self._files is not None:
+            self._files.on_envelope(peer, envelope)
+        elif envelope.kind == FileOffer.kind:
+            self.emit("file_offer_rejected", transfer_id=transfer_id[:256], reason=_NO_FILES)
+            nack = {"transfer_id": transfer_id, "expected_seq": 0, "reason": _NO_FILES}
+            self.room.send_envelope(FileNack.kind, nack, to=peer.uuid)
+
+    def on_bytes(self, peer: PeerView, data: bytes) -> None:
+        """Bytes came: a part of a file."""
+        if self._files is not None:
+            self._files.on_bytes(peer, data)
+
+    def on_peer_ready(self, peer: PeerView) -> None:
+        """Somebody was admitted."""
+        if self.options.has_state:
+            self.state.on_peer_ready(peer)
+        if self._files is not None:
+            self._files.on_peer_ready(peer)
+
+    def on_peer_gone(self, peer: PeerView) -> None:
+        """Somebody is gone."""
+        self.state.on_peer_gone(peer)
+        if self._files is not None:
+            self._files.on_peer_gone(peer)
+
+    def on_heartbeat(self, peer: PeerView, state_digest: str | None) -> None:
+        """Somebody said that they are there."""
+        if self.options.has_state:
+            self.state.on_heartbeat(peer, state_digest)
+
+    def on_event(self, type: str, fields: Mapping[str, Any]) -> None:
+        """Something happened in the room."""
+        match type:
+            case "reconnect_scheduled":
+                self._delay_ms = fields["inMs"]
+            case "connected":
+                self._delay_ms = round(self.options.room.reconnect_s * 1000)
+            case "ready":
+                fields = {**fields, "host": shown_host(fields["host"])}
+        self.emit(type, **fields)
+
+    def state_digest(self) -> str | None:
+        """Of the shared state."""
+        return self.state.shared.digest if self.options.has_state else None
+
+
+def _shown(peer: PeerView, stale_s: float) -> dict[str, Any]:
+    return {
+        "uuid": peer.uuid,
+        "stream_id": peer.stream_id,
+        "connected": peer.is_connected,
+        "handshake_state": peer.handshake,
+        "auth_ok": peer.is_authenticated,
+        "rejected_reason": peer.rejected_reason,
+        "shared_key_ready": peer.has_key,
+        "last_seen_at": iso_time(peer.last_seen) if peer.last_seen else None,
+        "last_heartbeat_at": iso_time(peer.last_heartbeat) if peer.last_heartbeat else None,
+        "stale": time.time() - peer.last_seen > stale_s,
+        "capabilities": {name: getattr(peer.capabilities, name) for name in peer.capabilities.__struct_fields__},
+    }

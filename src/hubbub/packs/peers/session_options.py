@@ -1,0 +1,241 @@
+"""What `vdo_connect` is told, with the settings behind it: how one session is to be.
+
+The tables here are the contract's: names, usual values, largest values. What they have in
+common with the tool's schema is made of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from hubbub import bounds
+from hubbub.packs.peers import tokens
+from hubbub.packs.peers.arguments import Arguments, refused
+from hubbub.packs.peers.contract_tool import boolean, integer, string
+from hubbub.packs.peers.engine import IceServer
+from hubbub.packs.peers.files.options import FileOptions
+from hubbub.packs.peers.names import sanitise, short_id
+from hubbub.packs.peers.room import RoomOptions
+from hubbub.packs.peers.settings import PeersSettings
+from hubbub.packs.peers.signalling import shown_host
+
+_NUMBERS: Final = {
+    # name: what it is, usual, largest, smallest
+    "heartbeat_ms": ("How often peers are told that we are there.", 15_000, 120_000, 1),
+    "reconnect_ms": ("First pause before the signalling server is tried again.", 3000, 30_000, 1),
+    "max_reconnect_ms": ("Longest such pause.", 30_000, 120_000, 1),
+    "join_token_ttl_ms": ("How long a join token that is made here is good.", 600_000, 86_400_000, 1),
+    "file_chunk_bytes": (
+        "Size of the parts that files are sent in.",
+        bounds.FILE_CHUNK_BYTES,
+        bounds.FILE_CHUNK_MOST,
+        1,
+    ),
+    "file_max_bytes": ("The largest file, either way.", bounds.FILE_MAX_BYTES, bounds.FILE_MAX_BYTES_CAP, 1),
+    "file_ack_timeout_ms": ("How long a part may go unconfirmed before it is asked about.", 1200, 30_000, 1),
+    "file_max_retries": ("How often a part is tried again.", 6, 1000, 0),
+    "file_spool_threshold_bytes": ("Files of this size or more are kept on disk.", 4_194_304, 536_870_912, 1),
+    "state_max_keys": ("Keys of the shared state.", bounds.STATE_KEYS, bounds.STATE_KEYS_CAP, 1),
+    "state_max_snapshot_entries": (
+        "Entries of one message of a snapshot.",
+        bounds.STATE_SNAPSHOT_ENTRIES,
+        bounds.STATE_SNAPSHOT_ENTRIES_CAP,
+        1,
+    ),
+}
+_LABEL_CHARACTERS: Final = 200
+
+CONNECT_FIELDS: Final[dict[str, dict[str, Any]]] = {
+    "room": string("The room: everybody in it finds each other."),
+    "stream_id": string("Our name in the room; one is made up if left out."),
+    "target_stream_id": string("Connect to this peer only, and wait a while for it; everybody if left out."),
+    "host": string("The signalling server, ws:// or wss://; the one of the settings if left out."),
+    "password": {
+        "type": ["string", "boolean"],
+        "description": "What names and addresses are sealed with, the same for all; false: nothing is.",
+    },
+    "force_turn": boolean("Use relays only.", False),
+    "label": string("What originals show of us.", default="mcp_bridge"),
+    "debug": boolean("Write the types of events to the log.", False),
+    "join_token": string("A token to show to peers; one is made of the secret if left out."),
+    "join_token_secret": string("What join tokens are signed and checked with; that of the settings if left out."),
+    "enforce_join_token": boolean("Take nothing from peers without a valid join token.", False),
+    "allow_peer_stream_ids": {
+        "type": "array",
+        "items": {"type": "string"},
+        "description": "Take nothing from other peers than these; everybody if empty.",
+    },
+    "require_session_mac": boolean("Take files and state only if they are signed.", False),
+    "file_spool_dir": string("Where files that come are kept; a folder of our own if left out."),
+    "keep_spool_files": boolean("Leave them there when the session ends.", False),
+    **{name: integer(*rest) for name, rest in _NUMBERS.items()},
+}
+
+
+class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How one session is to be."""
+
+    room: RoomOptions
+    files: FileOptions = FileOptions()
+    state_max_keys: int = bounds.STATE_KEYS
+    state_max_snapshot_entries: int = bounds.STATE_SNAPSHOT_ENTRIES
+    has_files: bool = True
+    """Whether files are taken: not where no tool could read them."""
+    has_state: bool = True
+    is_debugging: bool = False
+
+    def shown(self) -> dict[str, Any]:
+        """As `effective_config`: no secret, no password."""
+        room, files = self.room, self.files
+        shown = {
+            "host": shown_host(room.host),
+            "room": room.room,
+            "stream_id": room.stream_id,
+            "target_stream_id": room.target_stream_id,
+            "force_turn": room.force_turn,
+            "heartbeat_ms": round(room.heartbeat_s * 1000),
+            "reconnect_ms": round(room.reconnect_s * 1000),
+            "max_reconnect_ms": round(room.max_reconnect_s * 1000),
+            "enforce_join_token": room.enforce_join_token,
+            "allow_peer_stream_ids": list(room.allow_peer_stream_ids),
+            "require_session_mac": room.require_session_mac,
+            "file_chunk_bytes": files.chunk_bytes,
+            "file_max_bytes": files.max_bytes,
+            "file_ack_timeout_ms": round(files.ack_timeout_s * 1000),
+            "file_max_retries": files.max_retries,
+            "file_spool_threshold_bytes": files.spool_threshold_bytes,
+            "keep_spool_files": files.keep_spool_files,
+            "state_max_keys": self.state_max_keys,
+            "state_max_snapshot_entries": self.state_max_snapshot_entries,
+        }
+        return shown if files.spool_dir is None else {**shown, "file_spool_dir": files.spool_dir}
+
+
+def read_options(
+    arguments: Arguments,
+    settings: PeersSettings,
+    secrets: Sequence[str] = (),
+    *,
+    has_files: bool = True,
+    has_state: bool = True,
+) -> SessionOptions:
+    """What a caller wants, and where it says nothing, what the settings say.
+
+    Raises: ArgumentsInvalid, ToolError.
+    """
+    numbers = {
+        name: arguments.count(name, usual, cap, least=least) for name, (_, usual, cap, least) in _NUMBERS.items()
+    }
+    able = {"file_transfer_v1": has_files, "resume_v1": has_files, "state_v1": has_state}
+    room = _room(arguments, settings, numbers, secrets)
+    return SessionOptions(
+        room=replace(room, capabilities=frozenset(name for name, is_so in able.items() if is_so)),
+        files=_files(arguments, settings, numbers),
+        state_max_keys=numbers["state_max_keys"],
+        state_max_snapshot_entries=numbers["state_max_snapshot_entries"],
+        has_files=has_files,
+        has_state=has_state,
+        is_debugging=arguments.flag("debug", False),
+    )
+
+
+def _room(
+    arguments: Arguments, settings: PeersSettings, numbers: dict[str, int], secrets: Sequence[str]
+) -> RoomOptions:
+    room, stream_id = _name(arguments, "room"), _name(arguments, "stream_id") or short_id("mcp_bridge")
+    if room is None:
+        raise refused("room is required")
+    target = _name(arguments, "target_stream_id")
+    own_secret = (arguments.text("join_token_secret") or "").strip()
+    taken = (own_secret,) if own_secret else tuple(secrets)
+    is_enforcing = arguments.flag("enforce_join_token", settings.enforce_join_token)
+    if is_enforcing and not taken:
+        raise refused("join_token_secret is required with enforce_join_token: without it no token can be checked")
+    allowed = tuple(filter(None, map(sanitise, settings.allow_peer_stream_ids)))
+    return RoomOptions(
+        room=room,
+        stream_id=stream_id,
+        target_stream_id=None if target == stream_id else target,
+        host=_host(arguments.text("host") or settings.host),
+        password=_password(arguments["password"]),
+        label=(arguments.text("label") or "mcp_bridge")[:_LABEL_CHARACTERS],
+        engine=settings.engine,
+        ice_servers=_ice_servers(settings),
+        force_turn=arguments.flag("force_turn", False),
+        heartbeat_s=numbers["heartbeat_ms"] / 1000,
+        reconnect_s=numbers["reconnect_ms"] / 1000,
+        max_reconnect_s=max(numbers["max_reconnect_ms"], numbers["reconnect_ms"]) / 1000,
+        join_token=_join_token(arguments, taken, room, stream_id),
+        join_token_secrets=taken,
+        join_token_ttl_s=numbers["join_token_ttl_ms"] / 1000,
+        enforce_join_token=is_enforcing,
+        allow_peer_stream_ids=arguments.identifiers("allow_peer_stream_ids", allowed),
+        require_session_mac=arguments.flag("require_session_mac", settings.require_session_mac),
+        max_peers=settings.max_peers,
+        bulk_connections=settings.bulk_connections,
+    )
+
+
+def _files(arguments: Arguments, settings: PeersSettings, numbers: dict[str, int]) -> FileOptions:
+    return FileOptions(
+        chunk_bytes=max(numbers["file_chunk_bytes"], bounds.FILE_CHUNK_LEAST),
+        max_bytes=numbers["file_max_bytes"],
+        ack_timeout_s=numbers["file_ack_timeout_ms"] / 1000,
+        max_retries=numbers["file_max_retries"],
+        spool_dir=arguments.text("file_spool_dir") or None,
+        spool_threshold_bytes=numbers["file_spool_threshold_bytes"],
+        keep_spool_files=arguments.flag("keep_spool_files", False),
+        folders=settings.files,
+    )
+
+
+def _name(arguments: Arguments, field: str) -> str | None:
+    name = arguments.identifier(field)
+    if name is not None and len(name) > bounds.SIGNAL_NAME_CHARACTERS:
+        raise refused(f"invalid {field}: it must have at most {bounds.SIGNAL_NAME_CHARACTERS} characters")
+    return name
+
+
+def _host(host: str) -> str:
+    if not host.startswith(("ws://", "wss://")):
+        raise refused(f"invalid host {shown_host(host)[:200]!r}: it must begin with ws:// or wss://")
+    return host
+
+
+def _password(given: Any) -> str | Literal[False] | None:
+    if given is None or given is True or given in ("true", ""):
+        return None
+    if given is False or given == "false":
+        return False
+    if not isinstance(given, str):
+        raise refused("password must be a string or boolean")
+    return given
+
+
+def _join_token(arguments: Arguments, secrets: Sequence[str], room: str, stream_id: str) -> str | None:
+    """The token to show, checked as far as we can: peers would only be told that it is refused."""
+    token = arguments.text("join_token") or None
+    if token is not None and len(token) > bounds.CREDENTIAL_BYTES:
+        raise refused("invalid join_token: too long")
+    if token is None or not secrets:
+        return token
+    try:
+        tokens.check(token, secrets, room, stream_id, time.time() * 1000)
+    except tokens.TokenRefused as reason:
+        why = str(reason)
+        known = why.startswith("join token ")
+        raise refused(why.replace("join token", "join_token") if known else f"invalid join_token: {why}") from reason
+    return token
+
+
+def _ice_servers(settings: PeersSettings) -> tuple[IceServer, ...]:
+    credential = "" if settings.turn_credential is None else settings.turn_credential.reveal()
+    return tuple(
+        IceServer(url, settings.turn_username, credential) if url.startswith("turn") else IceServer(url)
+        for url in settings.ice_servers
+    )

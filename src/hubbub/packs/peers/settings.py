@@ -1,0 +1,99 @@
+"""What can be set about the peers pack."""
+
+import re
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from hubbub import bounds
+from hubbub.settings import Secret, setting
+
+_ID: Final = re.compile("[A-Za-z0-9]")
+
+
+class PeersSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Read from `[packs.peers]`, `HUBBUB_PEERS_…`, `VDON_MCP_…` and the flags of `hubbub serve`."""
+
+    host: Annotated[
+        str, setting("The signalling server where peers meet (see `hubbub signal`).", form="URL", pattern=r"^wss?://.")
+    ] = "ws://127.0.0.1:8765"
+    engine: Annotated[
+        Literal["auto", "wrtc", "aiortc"],
+        setting("The WebRTC library; auto: wrtc, else aiortc.", env="VDON_MCP_ENGINE"),
+    ] = "auto"
+    ice_servers: Annotated[
+        tuple[Annotated[str, msgspec.Meta(pattern=r"^(stun|turn)s?:.")], ...],
+        setting("A STUN or TURN server, for peers behind different routers; none by default.", form="stun:HOST:PORT"),
+    ] = ()
+    turn_username: Annotated[str, setting("The user name at the TURN servers.")] = ""
+    turn_credential: Annotated[Secret | None, setting("The password at the TURN servers.")] = None
+    files: Annotated[
+        tuple[str, ...],
+        setting(
+            "A folder below which files are read and written; otherwise the one that Hubbub runs in.", form="FOLDER"
+        ),
+    ] = ()
+    join_token_secret: Annotated[
+        Secret | None,
+        setting(
+            "What join tokens are signed with; the same for all who may join.",
+            flag="--join-token-secret",
+            env="VDON_MCP_JOIN_TOKEN_SECRET",
+        ),
+    ] = None
+    join_token_keyring: Annotated[
+        Annotated[str, msgspec.Meta(pattern=r"^[^/]+/.")] | None,
+        setting(
+            "Where the system's keyring has that secret, if it is kept there.",
+            env="VDON_MCP_JOIN_TOKEN_KEYRING",
+            form="SERVICE/NAME",
+        ),
+    ] = None
+    join_token_old_secrets: Annotated[
+        tuple[Secret, ...],
+        setting("Secrets of before; tokens that were signed with them are still taken.", form="TEXT"),
+    ] = ()
+    enforce_join_token: Annotated[
+        bool,
+        setting(
+            "Take nothing from peers without a valid join token.",
+            flag="--enforce-join-token",
+            env="VDON_MCP_ENFORCE_JOIN_TOKEN",
+        ),
+    ] = False
+    allow_peer_stream_ids: Annotated[
+        tuple[str, ...],
+        setting(
+            "Take nothing from peers with other stream ids than these.",
+            flag="--allow-peer-stream-ids",
+            env="VDON_MCP_ALLOW_PEER_STREAM_IDS",
+            form="ID",
+        ),
+    ] = ()
+    require_session_mac: Annotated[
+        bool,
+        setting(
+            "Take files and state only with a session MAC.",
+            flag="--require-session-mac",
+            env="VDON_MCP_REQUIRE_SESSION_MAC",
+        ),
+    ] = False
+    max_peers: Annotated[int, setting("Peers of one session at once.", ge=1, le=1000)] = bounds.PEERS_IN_A_ROOM
+    max_sessions: Annotated[int, setting("Sessions at once.", ge=1, le=1000)] = bounds.PEER_SESSIONS
+    session_idle_s: Annotated[float, setting("How long nobody may use a session before it is closed.", gt=0)] = (
+        bounds.PEER_SESSION_IDLE_S
+    )
+    bulk_connections: Annotated[
+        int, setting("Connections to each peer for files; more than one helps where packets are lost.", ge=1, le=4)
+    ] = 1
+
+    def __post_init__(self) -> None:
+        secret = self.join_token_secret.reveal().strip() if self.join_token_secret else ""
+        if self.enforce_join_token and not secret and self.join_token_keyring is None:
+            raise ValueError(
+                "enforce_join_token needs a secret to check tokens with; give --join-token-secret, "
+                "VDON_MCP_JOIN_TOKEN_SECRET, VDON_MCP_JOIN_TOKEN_SECRET_FILE or VDON_MCP_JOIN_TOKEN_KEYRING"
+            )
+        # An empty list lets everybody in, so one of which nothing is left must not become one.
+        if self.allow_peer_stream_ids and not any(map(_ID.search, self.allow_peer_stream_ids)):
+            raise ValueError("allow_peer_stream_ids has no stream id in it: they are made of letters, digits and _")

@@ -1,0 +1,106 @@
+"""Agents with the peers pack: `hubbub serve` in processes of their own, called over MCP as an assistant would."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.packs.peers.rooms import WAIT_S
+
+from hubbub.client import Client, ServerConfig
+
+ROOT = Path(__file__).parents[3]
+LONG_S = 120.0
+
+
+class Bridge:
+    """One session in one room, of one server."""
+
+    def __init__(self, client: Client, name: str, folder: Path) -> None:
+        self.name = name
+        self.folder = folder
+        self.events: list[dict[str, Any]] = []
+        self._client = client
+        self.session: str | None = None
+
+    async def ask(self, tool: str, **arguments: Any) -> tuple[dict[str, Any], bool]:
+        """What a tool says, and whether it is an error."""
+        result = await self._client.call_tool(tool, arguments, timeout_s=LONG_S)
+        said: Any = result.structured_content
+        return dict(said), result.is_error
+
+    async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """What a tool of this session says."""
+        said, is_error = await self.ask(tool, session_id=self.session, **arguments)
+        assert not is_error, said
+        return said
+
+    async def connect(self, host: str, room: str = "hall", **options: Any) -> dict[str, Any]:
+        said, is_error = await self.ask("vdo_connect", host=host, room=room, stream_id=self.name, **options)
+        assert not is_error, said
+        self.session = said["session_id"]
+        return said
+
+    async def until(self, is_so: Callable[[dict[str, Any]], object], wait_s: float = WAIT_S) -> dict[str, Any]:
+        """The first event like this; those that came before are remembered too."""
+        seen, deadline = 0, time.monotonic() + wait_s
+        while True:
+            for event in self.events[seen:]:
+                if is_so(event):
+                    return event
+            seen = len(self.events)
+            left_ms = round(1000 * (deadline - time.monotonic()))
+            assert left_ms > 0, f"{self.name} did not see it; but {self.events[-20:]}"
+            self.events += (await self.call("vdo_receive", max_events=500, wait_ms=min(left_ms, 1000)))["events"]
+
+    async def event(self, type: str, wait_s: float = WAIT_S, **fields: Any) -> dict[str, Any]:
+        return await self.until(lambda event: event.items() >= {"type": type, **fields}.items(), wait_s)
+
+    async def data(self, is_so: Callable[[Any], object], wait_s: float = WAIT_S) -> Any:
+        """The first data that is so."""
+        found = await self.until(lambda event: event["type"] == "data_received" and is_so(event["data"]), wait_s)
+        return found["data"]
+
+    async def until_knows(self, *names: str, wait_s: float = WAIT_S) -> None:
+        async with asyncio.timeout(wait_s):
+            while True:
+                peers = (await self.call("vdo_sync_peers"))["peers"]
+                if {peer["stream_id"] for peer in peers if peer["shared_key_ready"]} >= set(names):
+                    return
+                await asyncio.sleep(0.05)
+
+    async def transfer(self, transfer_id: str, direction: str = "incoming") -> dict[str, Any]:
+        listed = await self.call("vdo_file_transfers", direction=direction)
+        found: dict[str, Any] = next(item for item in listed[direction] if item["transfer_id"] == transfer_id)
+        return found
+
+
+@asynccontextmanager
+async def bridges(folder: Path, *names: str, environment: dict[str, str] | None = None) -> AsyncIterator[list[Bridge]]:
+    """A server for each name, with a folder of its own for files."""
+    async with AsyncExitStack() as stack:
+        started = []
+        for name in names:
+            own = folder / name
+            own.mkdir(exist_ok=True)
+            started.append(await stack.enter_async_context(bridge(own, name, environment or {})))
+        yield started
+
+
+@asynccontextmanager
+async def bridge(folder: Path, name: str, environment: dict[str, str]) -> AsyncIterator[Bridge]:
+    """One server; its process ends with the context."""
+    config = ServerConfig(
+        id=name,
+        command=sys.executable,
+        args=("-m", "hubbub", "serve", "--pack", "peers", "--transport", "stdio"),
+        env={"PYTHONPATH": str(ROOT / "src"), "HUBBUB_PEERS_FILES": str(folder), **environment},
+        chdir=str(folder),
+    )
+    async with Client(config) as client:
+        yield Bridge(client, name, folder)

@@ -1,0 +1,29 @@
+"""What the tests of the peers pack share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from tests.packs.peers import judge as judging
+
+
+@pytest.fixture(scope="session")
+def judge() -> Iterator[judging.Judge]:
+    process = judging.start()
+    try:
+        yield judging.Judge(process)
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait(timeout=10)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+@pytest.fixture
+def stage() -> Iterator[ExitStack]:
+    """Where programs are that end with the test."""
+    with ExitStack() as stack:
+        yield stack

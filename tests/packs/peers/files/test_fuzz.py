@@ -1,0 +1,207 @@
+"""Whatever an admitted peer says about files: nothing breaks, and nothing grows without end."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hubbub import bounds
+from hubbub.packs.peers.files.files import Files
+from hubbub.packs.peers.files.frames import write_frame
+from hubbub.packs.peers.files.options import FileOptions, Sending
+from hubbub.packs.peers.peer_view import PeerView
+from hubbub.packs.peers.room import Room, Sent
+from hubbub.packs.peers.wire import Capabilities, Envelope
+
+KINDS = (
+    "offer", "accept", "chunk", "ack", "nack", "complete", "complete_ack", "resume_req", "resume_state", "cancel",
+)  # fmt: skip
+
+
+def peer(number: int, *, is_hubbub: bool = True) -> PeerView:
+    return PeerView(
+        uuid=f"u{number}",
+        stream_id=f"s{number}",
+        is_connected=True,
+        handshake="ready",
+        is_authenticated=True,
+        rejected_reason=None,
+        has_key=True,
+        is_admitted=True,
+        has_bulk=False,
+        capabilities=Capabilities(hubbub_v1=is_hubbub),
+        last_seen=0,
+        last_heartbeat=0,
+        max_message_size=262_144,
+    )
+
+
+class Silence:
+    """A room in which everything is heard by nobody."""
+
+    def __init__(self, peers: Sequence[PeerView] = ()) -> None:
+        self.peers = peers
+        self.said: list[tuple[str, Mapping[str, Any]]] = []
+
+    def find(self, target: str) -> PeerView | None:
+        return next((peer for peer in self.peers if target in (peer.uuid, peer.stream_id)), None)
+
+    def bulk(self, uuid: str) -> None:
+        return None
+
+    async def drain(self, uuid: str, low: int = 0) -> None: ...
+
+    def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> Sent:
+        self.said.append((kind, payload))
+        return Sent((to or "",))
+
+
+class Desk:
+    """A session with nothing but files."""
+
+    def __init__(self, folder: str, peers: Sequence[PeerView] = ()) -> None:
+        self.silence = Silence(peers)
+        self.room = cast("Room", self.silence)
+        self.file_options = FileOptions(
+            folders=(folder,), spool_dir=folder, max_bytes=100_000, spool_threshold_bytes=5000, ack_timeout_s=0.01
+        )
+        self.events: list[str] = []
+        self.files = Files(self)
+
+    def emit(self, type: str, /, **fields: Any) -> None:
+        self.events.append(type)
+
+
+IDS = st.sampled_from(["a", "b", "c"]) | st.text(max_size=5)
+NUMBERS = st.sampled_from([0, 1, 2, 1024, 5000, 5001, 2**53 - 1]) | st.integers(-3, 10)
+ANYTHING = (
+    st.none() | st.booleans() | NUMBERS | st.text(max_size=4) | st.lists(st.lists(NUMBERS, max_size=3), max_size=3)
+)
+FIELDS = st.fixed_dictionaries(
+    {"transfer_id": IDS},
+    optional={
+        "name": st.text(max_size=9),
+        "total_bytes": NUMBERS,
+        "total_chunks": NUMBERS,
+        "chunk_bytes": NUMBERS,
+        "seq": NUMBERS,
+        "next_seq": NUMBERS,
+        "expected_seq": NUMBERS,
+        "received_bytes": NUMBERS,
+        "data_base64": st.sampled_from(["", "AAAA", "!", "A" * 1368, "é"]),
+        "chunk_hash": st.sampled_from(["", "0" * 64]),
+        "file_hash": st.sampled_from(["", "0" * 64, "x"]),
+        "reason": st.text(max_size=9),
+        "status": st.text(max_size=9),
+        "missing": ANYTHING,
+    },
+)
+OFFERS = st.fixed_dictionaries(
+    {
+        "transfer_id": IDS,
+        "total_bytes": st.just(5001),
+        "total_chunks": st.just(5),
+        "chunk_bytes": st.just(1024),
+        "file_hash": st.just("0" * 64),
+    }
+)
+ENVELOPES = st.tuples(st.sampled_from(KINDS), FIELDS) | st.tuples(st.just("offer"), OFFERS)
+FRAMES = st.binary(max_size=20) | st.builds(
+    write_frame, st.sampled_from(["a", "b", "c"]), st.integers(0, 6), st.sampled_from([bytes(1024), bytes(905), b"x"])
+)
+
+
+def envelope(kind: str, payload: dict[str, Any]) -> Envelope:
+    return Envelope(kind=f"file.{kind}", ts=0, nonce="", room="r", from_stream_id="s", payload=payload)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), ENVELOPES | FRAMES), max_size=40), st.booleans())
+def test_anything_may_be_said(said: list[tuple[int, Any]], is_hubbub: bool) -> None:
+    async def run(folder: str) -> None:
+        desk = Desk(folder)
+        for number, thing in said:
+            if isinstance(thing, bytes):
+                desk.files.on_bytes(peer(number, is_hubbub=is_hubbub), thing)
+            else:
+                desk.files.on_envelope(peer(number, is_hubbub=is_hubbub), envelope(*thing))
+            await asyncio.sleep(0)
+        assert not [each for each in desk.files.incoming if each.status == "completed"]
+        await desk.files.close()
+        assert not list(Path(folder).iterdir())
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(run(folder))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(KINDS), FIELDS), max_size=30), st.integers(1, 5000))
+def test_a_sender_may_be_told_anything(said: list[tuple[str, dict[str, Any]]], size: int) -> None:
+    async def run(folder: str) -> None:
+        desk = Desk(folder, [peer(0)])
+        sending = asyncio.create_task(desk.files.send_data(bytes(size), Sending(transfer_id="a", max_retries=1)))
+        for kind, payload in said:
+            desk.files.on_envelope(peer(0), envelope(kind, {**payload, "transfer_id": "a"}))
+            await asyncio.sleep(0.001)
+        await desk.files.close()
+        await asyncio.wait([sending])
+        assert sending.exception() is not None
+        assert not {kind for kind, _ in desk.silence.said} - {f"file.{kind}" for kind in KINDS}
+        assert "file_transfer_complete" not in desk.events
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(run(folder))
+
+
+def an_offer(name: str, size: int = 5001) -> Envelope:
+    chunks = -(-size // 1024)
+    return envelope(
+        "offer",
+        {"transfer_id": name, "total_bytes": size, "total_chunks": chunks, "chunk_bytes": 1024, "file_hash": "0" * 64},
+    )
+
+
+async def test_peers_that_come_and_go_under_ever_new_names_are_bounded(tmp_path: Path) -> None:
+    desk = Desk(str(tmp_path))
+    for number in range(2 * bounds.FILE_INCOMING_IN_ALL):
+        desk.files.on_envelope(peer(number), an_offer(f"t{number}"))
+    unfinished = [each for each in desk.files.incoming if not each.is_over]
+    assert len(unfinished) == bounds.FILE_INCOMING_IN_ALL
+    assert unfinished[-1].transfer_id == f"t{2 * bounds.FILE_INCOMING_IN_ALL - 1}"
+    assert len([path for path in tmp_path.rglob("incoming_*") if path.is_file()]) == len(unfinished)
+    assert len(desk.files.incoming) <= bounds.FILE_INCOMING_IN_ALL + bounds.FILES_KEPT_IN_ALL
+    await desk.files.close()
+
+
+async def test_peers_that_are_here_keep_their_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hubbub.bounds.FILE_INCOMING_IN_ALL", 3)
+    desk = Desk(str(tmp_path), [peer(number) for number in range(4)])
+    for number in range(4):
+        desk.files.on_envelope(peer(number), an_offer(f"t{number}"))
+    assert [each.transfer_id for each in desk.files.incoming] == ["t0", "t1", "t2"]
+    assert desk.events.count("file_offer_rejected") == 1
+    await desk.files.close()
+
+
+async def test_a_forsaken_transfer_gives_its_place_to_the_next_of_its_sender(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(str(tmp_path))
+    for number in range(bounds.FILE_INCOMING_OF_ONE_PEER):
+        desk.files.on_envelope(peer(0), an_offer(f"t{number}"))
+    desk.files.on_envelope(peer(0), an_offer("one too many"))
+    desk.files.on_envelope(peer(0), an_offer("many"))
+    assert desk.events.count("file_offer_rejected") == 2
+    desk.files.on_peer_gone(peer(0))
+    assert {each.last_error for each in desk.files.incoming} == {"the sender is gone; it may come back and go on"}
+    monkeypatch.setattr("hubbub.bounds.FILE_IDLE_S", -1.0)
+    desk.files.on_envelope(peer(0), an_offer("after"))
+    assert [each.transfer_id for each in desk.files.incoming if not each.is_over] == ["after"]
+    await desk.files.close()

@@ -1,0 +1,145 @@
+"""Both ends of a transfer over a room that loses, repeats and mixes up what it carries."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.packs.peers.files.test_fuzz import envelope, peer
+
+from hubbub.errors import ToolFailure
+from hubbub.packs.peers.files.files import Files
+from hubbub.packs.peers.files.options import FileOptions, Sending
+from hubbub.packs.peers.peer_view import PeerView
+from hubbub.packs.peers.room import Room, Sent
+
+# Not hypothesis' own randomness: how often it is asked depends on the clock.
+CHANCES = st.integers(0, 2**32).map(random.Random)
+
+
+class Weather:
+    """How bad it is: how much is lost, comes twice, comes late."""
+
+    def __init__(self, chance: random.Random, lost: float, twice: float, late: float) -> None:
+        self._chance = chance
+        self._lost, self._twice, self._late = lost, twice, late
+
+    def carry(self, deliver: Any, *arguments: Any) -> None:
+        chance, loop = self._chance, asyncio.get_running_loop()
+        for _ in range(2 if chance.random() < self._twice else 1):
+            if chance.random() >= self._lost:
+                loop.call_later(chance.random() * 0.003 if chance.random() < self._late else 0, deliver, *arguments)
+
+
+class Side:
+    """One end: its files, and a room in which there is one other."""
+
+    max_frame = 20_000
+    buffered_amount = 0
+
+    def __init__(self, number: int, folder: str, weather: Weather, *, has_bytes: bool) -> None:
+        self.weather = weather
+        self.view = peer(number)
+        self.other: Side
+        self.has_bytes = has_bytes
+        self.room = cast("Room", self)
+        self.file_options = FileOptions(
+            folders=(folder,), spool_dir=folder, spool_threshold_bytes=30_000, ack_timeout_s=0.02, max_retries=60
+        )
+        self.events: list[str] = []
+        self.files = Files(self)
+
+    def emit(self, type: str, /, **fields: Any) -> None:
+        self.events.append(type)
+
+    @property
+    def peers(self) -> list[PeerView]:
+        return [self.other.view]
+
+    def find(self, target: str) -> PeerView:
+        return self.other.view
+
+    def bulk(self, uuid: str) -> Side | None:
+        return self if self.has_bytes else None
+
+    def send(self, data: bytes) -> None:
+        self.weather.carry(self.other.files.on_bytes, self.view, data)
+
+    async def drain(self, *_: Any) -> None: ...
+
+    def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> Sent:
+        said = envelope(kind.removeprefix("file."), dict(payload))
+        self.weather.carry(self.other.files.on_envelope, self.view, said)
+        return Sent((to or "",))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def impatience() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hubbub.bounds.FILE_ANSWER_S", 0.05)
+        yield
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    CHANCES,
+    st.integers(1, 90_000),
+    st.sampled_from([1024, 4000, 65_536]),
+    st.floats(0, 0.2),
+    st.floats(0, 0.3),
+    st.floats(0, 1),
+    st.booleans(),
+)
+def test_a_file_arrives_whole_through_any_weather(
+    chance: random.Random, size: int, chunk: int, lost: float, twice: float, late: float, has_bytes: bool
+) -> None:
+    async def run(folder: str) -> None:
+        weather = Weather(chance, lost, twice, late)
+        ann, bob = (Side(number, folder, weather, has_bytes=has_bytes) for number in (0, 1))
+        ann.other, bob.other = bob, ann
+        data = chance.randbytes(size)
+        async with asyncio.timeout(30):
+            sent = await ann.files.send_data(data, Sending(chunk_bytes=min(chunk, 15_000)))
+        came = bob.files.received(sent.transfer_id)
+        assert await bob.files.read(came) == data
+        assert sent.file_hash == came.file_hash == hashlib.sha256(data).hexdigest()
+        assert bob.events.count("file_received") == 1
+        for side in (ann, bob):
+            await side.files.close()
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(run(folder))
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(CHANCES, st.integers(1, 50_000), st.booleans())
+def test_bytes_that_change_on_the_way_complete_nothing(chance: random.Random, size: int, has_bytes: bool) -> None:
+    async def run(folder: str) -> None:
+        ann, bob = (Side(number, folder, Weather(chance, 0, 0, 0.5), has_bytes=has_bytes) for number in (0, 1))
+        ann.other, bob.other = bob, ann
+        data = chance.randbytes(size)
+        sending = Sending(chunk_bytes=1024, transfer_id="t")
+        wrong = hashlib.sha256(data + b"x").hexdigest()
+        offered = ann.send_envelope
+
+        def lie(kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> Sent:
+            return offered(kind, {**payload, "file_hash": wrong} if "file_hash" in payload else payload, to=to)
+
+        ann.send_envelope = lie  # type: ignore[method-assign]
+        with pytest.raises(ToolFailure, match="file hash mismatch"):
+            await ann.files.send_data(data, sending)
+        assert [each.status for each in (*ann.files.outgoing, *bob.files.incoming)] == ["failed", "failed"]
+        assert "file_received" not in bob.events
+        assert "file_transfer_complete" not in ann.events
+        for side in (ann, bob):
+            await side.files.close()
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(run(folder))

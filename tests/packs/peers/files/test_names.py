@@ -1,0 +1,55 @@
+"""Ids and names as peers give them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubbub import bounds
+from hubbub.packs.peers.files.names import is_id, shown_name
+
+
+@pytest.mark.parametrize(
+    ("given_name", "shown"),
+    [
+        ("report.txt", "report.txt"),
+        ("../../etc/passwd", "passwd"),
+        ("C:\\Windows\\system.ini", "system.ini"),
+        ("/", "file.bin"),
+        ("..", "file.bin"),
+        ("", "file.bin"),
+        ("a\x00b\x1b[31m.txt", "ab[31m.txt"),
+        ("gpj.\u202eexe", "gpj.exe"),
+        ("half \ud800 pair", "half  pair"),
+        ("Übersicht ✓.pdf", "Übersicht ✓.pdf"),
+    ],
+)
+def test_a_name_is_shown_without_path_and_tricks(given_name: str, shown: str) -> None:
+    assert shown_name(given_name) == shown
+
+
+@given(st.text(st.characters(), max_size=300))
+def test_a_shown_name_is_never_a_path(name: str) -> None:
+    shown = shown_name(name)
+    assert shown
+    assert shown not in (".", "..")
+    assert not set(shown) & set("/\\\0\n")
+    assert len(shown) <= bounds.FILE_NAME_CHARACTERS
+    shown.encode()
+
+
+@pytest.mark.parametrize(
+    ("transfer_id", "is_one"),
+    [
+        ("file_0a1b2c3d", True),
+        ("x" * 128, True),
+        ("x" * 129, False),
+        ("", False),
+        ("a b", False),
+        ("é", False),
+        ("a\n", False),
+    ],
+)
+def test_ids_are_short_and_plain(transfer_id: str, is_one: bool) -> None:
+    assert is_id(transfer_id) is is_one

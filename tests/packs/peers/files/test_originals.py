@@ -1,0 +1,409 @@
+"""Files to and from ends that are not Hubbub: the original's envelopes, its manners and its mistakes; and liars."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.packs.peers.files.ends import FileEnd, file_room
+from tests.packs.peers.rooms import WAIT_S, signalling
+from tests.packs.peers.stranger import Stranger
+
+from hubbub import bounds
+from hubbub.errors import ToolFailure
+from hubbub.packs.peers.files.options import Sending
+
+DATA = os.urandom(200_000)
+CHUNK = 16_384
+TOTAL = -(-len(DATA) // CHUNK)
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def offer(**changes: Any) -> dict[str, Any]:
+    usual = {"transfer_id": "t", "name": "n", "mime": "m", "total_bytes": len(DATA), "total_chunks": TOTAL}
+    return {**usual, "chunk_bytes": CHUNK, "file_hash": digest(DATA), **changes}
+
+
+def chunk(seq: int, data: bytes | None = None, **changes: Any) -> dict[str, Any]:
+    part = DATA[seq * CHUNK : (seq + 1) * CHUNK] if data is None else data
+    text = base64.b64encode(part).decode()
+    return {"transfer_id": "t", "seq": seq, "data_base64": text, "chunk_hash": digest(part), **changes}
+
+
+COMPLETE = {"transfer_id": "t", "total_bytes": len(DATA), "file_hash": digest(DATA)}
+
+
+class Original:
+    """One end that speaks as the original does."""
+
+    def __init__(self, stranger: Stranger) -> None:
+        self.stranger = stranger
+        self.answers: Callable[[str, dict[str, Any]], object] = lambda kind, payload: None
+        self._read = 0
+
+    def say(self, kind: str, payload: dict[str, Any]) -> None:
+        self.stranger.say(self.stranger.trust.frame(None, kind, payload))
+
+    def heard(self, kind: str) -> list[dict[str, Any]]:
+        return [envelope["payload"] for envelope in self.stranger.envelopes(kind)]
+
+    async def until(self, is_so: Callable[[], object]) -> None:
+        async with asyncio.timeout(WAIT_S):
+            while not is_so():
+                await asyncio.sleep(0.005)
+
+    async def ask(self, kind: str, payload: dict[str, Any], answer: str) -> dict[str, Any]:
+        """Say something, and wait for an answer of some kind."""
+        before = len(self.heard(answer))
+        self.say(kind, payload)
+        await self.until(lambda: len(self.heard(answer)) > before)
+        return self.heard(answer)[-1]
+
+    async def listen(self) -> None:
+        """Answer whatever comes about files."""
+        while True:
+            pipes = [frame["pipe"] for frame in self.stranger.heard if isinstance(frame.get("pipe"), dict)]
+            for pipe in pipes[self._read :]:
+                if str(pipe.get("kind")).startswith("file."):
+                    self.answers(pipe["kind"], pipe["payload"])
+            self._read = len(pipes)
+            await asyncio.sleep(0.002)
+
+
+class Keeper:
+    """Receives as the original does: each chunk at its place, each confirmed."""
+
+    def __init__(self, original: Original) -> None:
+        self.original = original
+        self.offer: dict[str, Any] = {}
+        self.chunks: dict[int, bytes] = {}
+        self.sizes: list[int] = []
+        original.answers = self.answer
+
+    @property
+    def next_seq(self) -> int:
+        return next(seq for seq in range(10**6) if seq not in self.chunks)
+
+    def answer(self, kind: str, payload: dict[str, Any]) -> None:
+        say, name = self.original.say, payload["transfer_id"]
+        match kind:
+            case "file.offer":
+                self.offer = payload
+                say("file.accept", {"transfer_id": name, "next_seq": self.next_seq})
+            case "file.chunk":
+                data = base64.b64decode(payload["data_base64"], validate=True)
+                assert digest(data) == payload["chunk_hash"]
+                self.chunks.setdefault(payload["seq"], data)
+                got = sum(map(len, self.chunks.values()))
+                ack = {"transfer_id": name, "seq": payload["seq"], "next_seq": self.next_seq, "received_bytes": got}
+                say("file.ack", ack)
+            case "file.complete":
+                whole = b"".join(data for _, data in sorted(self.chunks.items()))
+                if digest(whole) == payload["file_hash"]:
+                    say("file.complete_ack", payload)
+                else:
+                    say("file.nack", {"transfer_id": name, "expected_seq": 0, "reason": "file hash mismatch"})
+            case "file.resume_req":
+                say("file.resume_state", {"transfer_id": name, "next_seq": self.next_seq, "status": "receiving"})
+
+
+@asynccontextmanager
+async def beside_original(folder: Path, **options: Any) -> AsyncIterator[tuple[FileEnd, Original]]:
+    async with signalling() as host:
+        bob = FileEnd(host, "bob", folder, **options)
+        async with file_room(bob), Stranger(host, "olga") as olga:
+            await olga.view("bob")
+            olga.greet()
+            await bob.notes.until(lambda: bob.mesh.find("olga") and bob.knows("olga"))
+            original = Original(olga)
+            listening = asyncio.create_task(original.listen())
+            try:
+                yield bob, original
+            finally:
+                listening.cancel()
+                await asyncio.wait([listening])
+
+
+# -- from an original ------------------------------------------------------------------
+
+
+async def test_an_original_sends_a_file(tmp_path: Path) -> None:
+    async with beside_original(tmp_path) as (bob, olga):
+        assert await olga.ask("file.offer", offer(), "file.accept") == {"transfer_id": "t", "next_seq": 0}
+        for seq in range(TOTAL):
+            ack = await olga.ask("file.chunk", chunk(seq), "file.ack")
+            assert (ack["seq"], ack["next_seq"]) == (seq, seq + 1)
+        answer = await olga.ask("file.complete", COMPLETE, "file.complete_ack")
+        assert answer == {"transfer_id": "t", "file_hash": digest(DATA), "total_bytes": len(DATA)}
+        assert bob.content(bob.files.received("t")) == DATA
+
+
+async def test_an_original_that_goes_on_with_old_bytes_spoils_nothing(tmp_path: Path) -> None:
+    """It asks where we are after a lost ack, and sends the bytes of the chunk it still holds as what we name."""
+    async with beside_original(tmp_path) as (bob, olga):
+        await olga.ask("file.offer", offer(), "file.accept")
+        for seq in range(4):
+            await olga.ask("file.chunk", chunk(seq), "file.ack")
+        state = await olga.ask("file.resume_req", {"transfer_id": "t"}, "file.resume_state")
+        held = DATA[3 * CHUNK : 4 * CHUNK]
+        ack = await olga.ask("file.chunk", chunk(state["next_seq"], held), "file.ack")
+        for seq in range(ack["next_seq"], TOTAL):
+            await olga.ask("file.chunk", chunk(seq), "file.ack")
+        await olga.ask("file.complete", COMPLETE, "file.complete_ack")
+        assert bob.content(bob.files.received("t")) == DATA
+
+
+async def test_a_file_of_an_original_with_a_wrong_hash_is_never_complete(tmp_path: Path) -> None:
+    async with beside_original(tmp_path) as (bob, olga):
+        await olga.ask("file.offer", offer(file_hash="0" * 64), "file.accept")
+        for seq in range(TOTAL):
+            await olga.ask("file.chunk", chunk(seq), "file.ack")
+        nack = await olga.ask("file.complete", {**COMPLETE, "file_hash": "0" * 64}, "file.nack")
+        assert nack["reason"] == "file hash mismatch"
+        state = await olga.ask("file.resume_req", {"transfer_id": "t"}, "file.resume_state")
+        assert (state["status"], state["next_seq"]) == ("failed", 0)
+        assert not olga.heard("file.complete_ack")
+        with pytest.raises(ToolFailure, match="transfer not complete"):
+            bob.files.received("t")
+        assert bob.notes.of("file_transfer_failed")
+
+
+async def test_an_original_may_cancel(tmp_path: Path) -> None:
+    async with beside_original(tmp_path) as (bob, olga):
+        await olga.ask("file.offer", offer(), "file.accept")
+        olga.say("file.cancel", {"transfer_id": "t"})
+        await bob.notes.until(lambda: bob.notes.of("file_transfer_cancelled"))
+        assert bob.files.incoming[0].status == "cancelled"
+        nack = await olga.ask("file.chunk", chunk(0), "file.nack")
+        assert nack["reason"] == "cancelled by the sender"
+
+
+# -- to an original ----------------------------------------------------------------------
+
+
+async def test_an_original_receives_a_file(tmp_path: Path) -> None:
+    async with beside_original(tmp_path) as (bob, olga):
+        keeper = Keeper(olga)
+        path = bob.write("x", 1_000_001)
+        sent = await bob.files.send_path(path, Sending(mime="text/plain"))
+        assert sent.status == "completed"
+        assert b"".join(data for _, data in sorted(keeper.chunks.items())) == Path(path).read_bytes()
+        assert keeper.offer == {
+            "transfer_id": sent.transfer_id,
+            "name": "x",
+            "mime": "text/plain",
+            "total_bytes": 1_000_001,
+            "total_chunks": 16,
+            "chunk_bytes": 65_536,
+            "file_hash": sent.file_hash,
+        }
+        assert len(olga.heard("file.chunk")) == 16
+
+
+async def test_chunks_are_cut_to_what_fits_into_a_frame(tmp_path: Path) -> None:
+    async with beside_original(tmp_path) as (bob, olga):
+        keeper = Keeper(olga)
+        sent = await bob.files.send_data(DATA * 2, Sending(chunk_bytes=262_144))
+        assert sent.layout.chunk_bytes == (bounds.PEER_FRAME_BYTES - bounds.FILE_ENVELOPE_OVERHEAD) // 4 * 3
+        assert b"".join(data for _, data in sorted(keeper.chunks.items())) == DATA * 2
+
+
+async def test_a_lost_ack_and_a_jump_do_not_corrupt(tmp_path: Path) -> None:
+    async with beside_original(tmp_path) as (bob, olga):
+        keeper, lost = Keeper(olga), []
+        answer = keeper.answer
+
+        def forgetful(kind: str, payload: dict[str, Any]) -> None:
+            if kind == "file.chunk" and payload["seq"] in (3, 7) and payload["seq"] not in lost:
+                lost.append(payload["seq"])
+            else:
+                answer(kind, payload)
+
+        olga.answers = forgetful
+        sent = await bob.files.send_data(DATA, Sending(chunk_bytes=CHUNK))
+        assert (sent.status, lost) == ("completed", [3, 7])
+        assert b"".join(data for _, data in sorted(keeper.chunks.items())) == DATA
+
+
+@pytest.mark.parametrize("reason", ["file hash mismatch", "byte size mismatch expected=1 got=2"])
+async def test_a_receiver_that_finds_the_file_wrong_is_believed(reason: str, tmp_path: Path) -> None:
+    async with beside_original(tmp_path) as (bob, olga):
+        keeper = Keeper(olga)
+        answer = keeper.answer
+
+        def unhappy(kind: str, payload: dict[str, Any]) -> None:
+            if kind == "file.complete":
+                olga.say("file.nack", {"transfer_id": payload["transfer_id"], "expected_seq": 0, "reason": reason})
+            else:
+                answer(kind, payload)
+
+        olga.answers = unhappy
+        with pytest.raises(ToolFailure, match=reason):
+            await bob.files.send_data(DATA, Sending())
+        assert bob.files.outgoing[0].status == "failed"
+        assert not bob.notes.of("file_transfer_complete")
+
+
+async def test_an_offer_that_is_refused_fails_at_once(tmp_path: Path) -> None:
+    async with beside_original(tmp_path) as (bob, olga):
+        refusal = "total_bytes must be 1..10"
+        olga.answers = lambda kind, payload: olga.say(
+            "file.nack", {"transfer_id": payload["transfer_id"], "expected_seq": 0, "reason": refusal}
+        )
+        with pytest.raises(ToolFailure, match=refusal):
+            await bob.files.send_data(DATA, Sending())
+
+
+# -- liars -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "ack",
+    [
+        {"seq": 0, "next_seq": TOTAL, "received_bytes": len(DATA)},
+        {"seq": 0, "next_seq": 2**52, "received_bytes": 2**52},
+        {"seq": 99, "next_seq": 0, "received_bytes": 0},
+    ],
+)
+async def test_acks_that_lie_complete_nothing(ack: dict[str, Any], tmp_path: Path) -> None:
+    async with beside_original(tmp_path, files={"ack_timeout_s": 0.1, "max_retries": 2}) as (bob, olga):
+
+        def lie(kind: str, payload: dict[str, Any]) -> None:
+            name = {"transfer_id": payload["transfer_id"]}
+            match kind:
+                case "file.offer":
+                    olga.say("file.accept", {**name, "next_seq": 0})
+                case "file.chunk":
+                    olga.say("file.ack", {**name, **ack})
+                case "file.resume_req":
+                    olga.say("file.resume_state", {**name, "next_seq": 0, "status": "receiving"})
+                case "file.complete":
+                    olga.say("file.complete_ack", {**name, "file_hash": "0" * 64, "total_bytes": 1})
+
+        olga.answers = lie
+        with pytest.raises(ToolFailure):
+            await bob.files.send_data(DATA, Sending(chunk_bytes=CHUNK))
+        assert bob.files.outgoing[0].status == "failed"
+        assert not bob.notes.of("file_transfer_complete")
+
+
+async def test_a_receiver_that_always_wants_to_go_back_is_given_up(tmp_path: Path) -> None:
+    async with beside_original(tmp_path, files={"ack_timeout_s": 0.1, "max_retries": 3}) as (bob, olga):
+        keeper = Keeper(olga)
+        answer = keeper.answer
+
+        def never_content(kind: str, payload: dict[str, Any]) -> None:
+            name = payload["transfer_id"]
+            if kind == "file.chunk":
+                olga.say("file.nack", {"transfer_id": name, "expected_seq": 0, "reason": "chunk_hash_mismatch"})
+            else:
+                answer(kind, payload)
+
+        olga.answers = never_content
+        with pytest.raises(ToolFailure, match="max retries exceeded at chunk 0"):
+            await bob.files.send_data(DATA, Sending(chunk_bytes=CHUNK))
+        assert len(olga.heard("file.chunk")) < 10 * TOTAL
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"total_bytes": 0, "total_chunks": 0}, "total_bytes must be 1..67108864"),
+        ({"total_bytes": 67_108_865, "total_chunks": 4097}, "total_bytes must be 1..67108864"),
+        ({"total_bytes": 2**53 - 1}, "total_bytes must be 1..67108864"),
+        ({"total_chunks": TOTAL + 1}, "invalid total_chunks"),
+        ({"total_chunks": 2**52}, "invalid total_chunks"),
+        ({"chunk_bytes": 0}, "invalid chunk_bytes"),
+        ({"chunk_bytes": 1023}, "invalid chunk_bytes"),
+        ({"chunk_bytes": 262_145}, "invalid chunk_bytes"),
+        ({"transfer_id": "a b"}, "invalid transfer_id"),
+        ({"transfer_id": "é" * 200}, "invalid transfer_id"),
+        ({"file_hash": ""}, "invalid file_hash"),
+        ({"file_hash": "xyz"}, "invalid file_hash"),
+    ],
+)
+async def test_offers_that_make_no_sense_are_refused(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    async with beside_original(tmp_path) as (bob, olga):
+        nack = await olga.ask("file.offer", offer(**changes), "file.nack")
+        assert (nack["transfer_id"], nack["reason"]) == (offer(**changes)["transfer_id"], reason)
+        [event] = bob.notes.of("file_offer_rejected")
+        assert event["reason"] == reason
+        assert not bob.files.incoming
+
+
+async def test_endless_offers_are_bounded(tmp_path: Path) -> None:
+    async with beside_original(tmp_path) as (bob, olga):
+        for number in range(300):
+            olga.say("file.offer", offer(transfer_id=f"t{number}", total_bytes=67_000_000, total_chunks=4090))
+        await olga.until(lambda: len(olga.heard("file.nack")) + len(olga.heard("file.accept")) == 300)
+        assert len(bob.files.incoming) <= bounds.FILE_QUOTA_FILES
+        assert {nack["reason"] for nack in olga.heard("file.nack")} == {"quota is used up"}
+    async with beside_original(tmp_path) as (bob, olga):
+        for number in range(300):
+            olga.say("file.offer", offer(transfer_id=f"t{number}"))
+        await olga.until(lambda: len(olga.heard("file.nack")) + len(olga.heard("file.accept")) == 300)
+        assert len(bob.files.incoming) == bounds.FILE_INCOMING_OF_ONE_PEER
+        assert {nack["reason"] for nack in olga.heard("file.nack")} == {"too many transfers of one peer"}
+
+
+async def test_endless_files_are_forgotten_one_by_one(tmp_path: Path) -> None:
+    async with beside_original(tmp_path) as (bob, olga):
+        data = b"x" * 2000
+        for number in range(30):
+            name = {"transfer_id": f"t{number}"}
+            small = offer(**name, total_bytes=2000, total_chunks=1, file_hash=digest(data))
+            await olga.ask("file.offer", small, "file.accept")
+            await olga.ask("file.chunk", chunk(0, data, **name), "file.ack")
+        await bob.notes.until(lambda: len(bob.notes.of("file_received")) == 30)
+        assert [each.transfer_id for each in bob.files.incoming] == [f"t{number}" for number in range(18, 30)]
+
+
+async def test_nobody_can_touch_the_transfer_of_another(tmp_path: Path) -> None:
+    async with beside_original(tmp_path) as (bob, olga):
+        await olga.ask("file.offer", offer(), "file.accept")
+        ann = FileEnd(bob.mesh.options.host, "ann", tmp_path)
+        async with file_room(ann):
+            await ann.until_knows("bob")
+            await bob.until_knows("ann")
+            for kind, payload in (
+                ("file.chunk", chunk(0, b"x" * CHUNK)),
+                ("file.complete", {**COMPLETE, "file_hash": "0" * 64}),
+                ("file.cancel", {"transfer_id": "t"}),
+                ("file.offer", offer(file_hash="1" * 64)),
+            ):
+                ann.mesh.send_envelope(kind, payload, to="bob")
+            await ann.notes.until(lambda: len(ann.said("file.nack")) == 3)
+            assert {nack["reason"] for nack in ann.said("file.nack")} == {"unknown_transfer", "transfer_id is in use"}
+            [transfer] = bob.files.incoming
+            assert (transfer.status, transfer.parts.count, transfer.peer_stream_id) == ("receiving", 0, "olga")
+
+
+async def test_a_finished_file_is_not_replaced_by_another_of_its_id(tmp_path: Path) -> None:
+    async with beside_original(tmp_path) as (bob, olga):
+        data = b"x" * 2000
+        small = offer(total_bytes=2000, total_chunks=1, file_hash=digest(data))
+        await olga.ask("file.offer", small, "file.accept")
+        await olga.ask("file.chunk", chunk(0, data), "file.ack")
+        await bob.notes.until(lambda: bob.notes.of("file_received"))
+        nack = await olga.ask("file.offer", offer(), "file.nack")
+        assert nack["reason"] == "transfer_id was used for another file"
+        accept = await olga.ask("file.offer", small, "file.accept")
+        assert accept["next_seq"] == 1
+        assert bob.content(bob.files.received("t")) == data
+
+
+async def test_answers_that_nobody_waits_for_are_told(tmp_path: Path) -> None:
+    async with beside_original(tmp_path) as (bob, olga):
+        olga.say("file.accept", {"transfer_id": "who", "next_seq": 0})
+        await bob.notes.until(lambda: bob.notes.of("file_protocol_unhandled"))
+        assert bob.notes.of("file_protocol_unhandled")[0]["kind"] == "file.accept"

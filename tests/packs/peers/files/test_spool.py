@@ -1,0 +1,158 @@
+"""Where files that come are kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from hubbub.packs.peers.failures import PeersError
+from hubbub.packs.peers.files.folders import Folders, OutsideFolders
+from hubbub.packs.peers.files.spool import MemoryStore, Spool, Store, usual_folder
+
+
+def mode(path: str | Path) -> int:
+    return stat.S_IMODE(Path(path).stat().st_mode)
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_spooled_files_are_private_and_removed(temporary: Path) -> None:
+    folders = Folders([])
+    spool = Spool(folders, None)
+    store = spool.make("we ird/../id", 10)
+    assert store.path is not None
+    assert (mode(store.path), mode(Path(store.path).parent), mode(Path(store.path).parent.parent)) == (
+        0o600,
+        0o700,
+        0o700,
+    )
+    assert Path(store.path).name.startswith("incoming_we_ird____id_")
+    path, folder = store.path, Path(store.path).parent
+    file, _ = folders.open(path)  # What came may be sent on.
+    os.close(file)
+    another = Spool(Folders([]), None)
+    of_another = another.make("b", 1)
+    assert of_another.path is not None
+    with pytest.raises(OutsideFolders):
+        folders.open(of_another.path)
+    of_another.close()
+    another.close()
+    store.close()
+    assert not Path(path).exists()
+    spool.close()
+    assert not folder.exists()
+
+
+def test_spooled_files_stay_if_they_are_to_be_kept(temporary: Path) -> None:
+    spool = Spool(Folders([]), None, keep=True)
+    store = spool.make("a", 3)
+    store.write(0, b"abc")
+    store.close(keep=True)
+    spool.close()
+    assert store.path is not None
+    assert Path(store.path).read_bytes() == b"abc"
+
+
+def test_a_spool_folder_of_somebody_else_is_not_used(temporary: Path) -> None:
+    folder = Path(usual_folder())
+    folder.chmod(0o755)
+    with pytest.raises(PeersError, match="private"):
+        usual_folder()
+    folder.rmdir()
+    folder.symlink_to(temporary)
+    with pytest.raises(PeersError, match="private"):
+        usual_folder()
+
+
+def test_a_spool_folder_outside_the_folders_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    with pytest.raises(OutsideFolders):
+        Spool(Folders([str(tmp_path / "in")]), str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+    spool = Spool(Folders([str(tmp_path / "in")]), str(tmp_path / "in" / "spool"))
+    store = spool.make("a", 1)
+    assert store.path is not None
+    assert store.path.startswith(str(tmp_path / "in" / "spool"))
+    store.close()
+
+
+def test_a_spool_folder_that_turns_into_a_link_lets_nothing_out(tmp_path: Path) -> None:
+    for name in ("in", "out"):
+        (tmp_path / name).mkdir()
+    spool = Spool(Folders([str(tmp_path / "in")]), str(tmp_path / "in" / "spool"))
+    spool.make("a", 1).close()
+    (tmp_path / "in" / "spool").rename(tmp_path / "in" / "moved")
+    (tmp_path / "in" / "spool").symlink_to(tmp_path / "out")
+    store = spool.make("b", 1)
+    assert [path.parent.parent.name for path in tmp_path.rglob("incoming_b_*")] == ["moved"]
+    store.close()
+    assert not list(tmp_path.rglob("incoming_*"))
+    spool.close()
+    another = Spool(Folders([str(tmp_path / "in")]), str(tmp_path / "in" / "new"))
+    (tmp_path / "in" / "new").rmdir()
+    (tmp_path / "in" / "new").symlink_to(tmp_path / "out")
+    with pytest.raises(PeersError):
+        another.make("c", 1)
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_file_that_is_larger_than_the_disk_is_refused(temporary: Path) -> None:
+    free = shutil.disk_usage(temporary).free
+    with pytest.raises(PeersError, match="no space"):
+        Spool(Folders([]), None).make("a", free + 10**12)
+
+
+@pytest.mark.parametrize("where", ["memory", "disk"])
+def test_bytes_are_read_where_they_were_written(where: str, temporary: Path) -> None:
+    store: Store = MemoryStore(10) if where == "memory" else Spool(Folders([]), None).make("a", 10)
+    store.write(5, b"fghij")
+    store.write(0, memoryview(b"abcde"))
+    assert (store.read(0, 10), store.read(8, 10)) == (b"abcdefghij", b"ij")
+    store.close()
+    store.close()
+
+
+def test_what_a_killed_process_left_is_removed_and_what_others_use_is_not(temporary: Path) -> None:
+    script = (
+        "import os, signal; from hubbub.packs.peers.files.folders import Folders; "
+        "from hubbub.packs.peers.files.spool import Spool; "
+        "Spool(Folders([]), None).make('a', 1); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    living = Spool(Folders([]), None)
+    store = living.make("b", 1)
+    killed = subprocess.run([sys.executable, "-c", script], env={**os.environ, "TMPDIR": str(temporary)}, timeout=30)
+    assert killed.returncode == -signal.SIGKILL
+    assert len(list(Path(usual_folder()).rglob("incoming_a_*"))) == 1
+    another = Spool(Folders([]), None)
+    another.make("c", 1).close()
+    assert not list(Path(usual_folder()).rglob("incoming_a_*"))
+    assert store.path is not None
+    assert Path(store.path).exists()
+    store.close()
+    for spool in (living, another):
+        spool.close()
+    assert not list(Path(usual_folder()).iterdir())
+
+
+@pytest.mark.parametrize("name", ["session_notes", "session_0123456789abcdef"])
+def test_what_lies_beside_spool_folders_is_not_ours_to_remove(name: str, tmp_path: Path) -> None:
+    theirs = tmp_path / name
+    theirs.mkdir()
+    for file in ("lock", "diary.txt"):
+        (theirs / file).write_text("mine")
+    spool = Spool(Folders([str(tmp_path)]), str(tmp_path))
+    spool.make("a", 1).close()
+    spool.close()
+    assert {path.name for path in theirs.iterdir()} == {"lock", "diary.txt"}

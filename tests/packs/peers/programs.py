@@ -1,0 +1,97 @@
+"""Agents and signalling servers in processes of their own, and what they write."""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[3]
+HUBBUB = Path(sys.executable).parent / "hubbub"
+WAIT_S = 25.0
+
+
+class Program:
+    """A process and the lines that it writes."""
+
+    def __init__(self, command: list[str], *, reads: str = "stdout") -> None:
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE if reads == "stdout" else subprocess.DEVNULL,
+            stderr=subprocess.PIPE if reads == "stderr" else None,
+            text=True,
+            cwd=ROOT,
+        )
+        self._lines: queue.Queue[str] = queue.Queue()
+        self._thread = threading.Thread(target=self._read, args=(getattr(self.process, reads),), daemon=True)
+        self._thread.start()
+        self.seen: list[str] = []
+
+    def _read(self, stream: Any) -> None:
+        for line in stream:
+            self._lines.put(line)
+        stream.close()
+
+    def line(self, deadline: float) -> str:
+        try:
+            line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            raise AssertionError(f"nothing came; before that: {self.seen[-20:]}") from None
+        self.seen.append(line)
+        return line
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait(timeout=10)
+        self._thread.join(timeout=10)
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass
+
+
+class Agent(Program):
+    """See `agent.py`."""
+
+    def __init__(
+        self, host: str, name: str, engine: str = "wrtc", *, within: Sequence[str] = (), **options: Any
+    ) -> None:
+        given = {"room": "hall", "stream_id": name, "host": host, **options}
+        super().__init__([*within, sys.executable, "-m", "tests.packs.peers.agent", engine, json.dumps(given)])
+
+    def do(self, *command: Any) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(command) + "\n")
+        self.process.stdin.flush()
+
+    def until(self, type: str, wait_s: float = WAIT_S, **fields: Any) -> dict[str, Any]:
+        """The next line like this."""
+        deadline = time.monotonic() + wait_s
+        while True:
+            told: dict[str, Any] = json.loads(self.line(deadline))
+            if told.items() >= {"type": type, **fields}.items():
+                return told
+
+
+class Place(Program):
+    """`hubbub signal`."""
+
+    def __init__(self, port: int = 0, *flags: str, within: Sequence[str] = ()) -> None:
+        super().__init__([*within, str(HUBBUB), "signal", "--port", str(port), *flags], reads="stderr")
+        self.host = "ws://" + self.line(time.monotonic() + WAIT_S).split("ws://")[1].split()[0]
+        self.port = int(self.host.rpartition(":")[2])
+
+
+def begun(stage: ExitStack, program: Any) -> Any:
+    """A program that ends with the test."""
+    stage.callback(program.end)
+    return program

@@ -1,0 +1,184 @@
+"""Agents as their clients start them: a process each, `hubbub serve --pack peers --transport stdio`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.interop.python_client import DEPRECATED, ERAS, connected
+from tests.packs.peers.programs import HUBBUB, WAIT_S, Place, Program, begun
+
+SERVE = (str(HUBBUB), "serve", "--pack", "peers", "--transport", "stdio")
+
+
+class Agent(Program):
+    """A server on stdio, and a client that calls its tools one by one."""
+
+    def __init__(self, *flags: str, **environ: str) -> None:
+        changed = [f"{name}={value}" for name, value in environ.items()]
+        super().__init__(["env", *changed, *SERVE, *flags])
+        self._last = 0
+        info = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+        self.request("initialize", info)
+
+    def begin(self, method: str, params: dict[str, Any]) -> int:
+        self._last += 1
+        message = {"jsonrpc": "2.0", "id": self._last, "method": method, "params": params}
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(message) + "\n")
+        self.process.stdin.flush()
+        return self._last
+
+    def answer(self, id: int) -> dict[str, Any]:
+        deadline = time.monotonic() + WAIT_S
+        while (message := json.loads(self.line(deadline))).get("id") != id:
+            pass
+        result: dict[str, Any] = message["result"]
+        return result
+
+    def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        return self.answer(self.begin(method, params))
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        result = self.request("tools/call", {"name": tool, "arguments": arguments})
+        told: dict[str, Any] = result["structuredContent"]
+        assert json.loads(result["content"][0]["text"]) == told
+        return told
+
+    def connect(self, host: str, name: str, **arguments: Any) -> str:
+        told = self.call("vdo_connect", room="hall", stream_id=name, host=host, **arguments)
+        assert told["ok"], told
+        session_id: str = told["session_id"]
+        return session_id
+
+    def until(self, session_id: str, type: str) -> dict[str, Any]:
+        """The next event of that type."""
+        told = self.call("vdo_receive", session_id=session_id, wait_ms=20_000, types=[type], max_events=1)
+        assert told["events"], f"no {type}"
+        event: dict[str, Any] = told["events"][0]
+        return event
+
+
+@pytest.fixture
+def stage() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.mark.parametrize("engines", [("wrtc", "wrtc"), ("aiortc", "wrtc"), ("aiortc", "aiortc")], ids="-".join)
+def test_two_servers_exchange_messages_state_and_a_file(
+    stage: ExitStack, engines: tuple[str, str], tmp_path: Path
+) -> None:
+    place = begun(stage, Place())
+    environ = {"HUBBUB_PEERS_HOST": place.host, "HUBBUB_PEERS_FILES": str(tmp_path)}
+    ann, bob = (begun(stage, Agent(VDON_MCP_ENGINE=engine, **environ)) for engine in engines)
+    here, there = ann.connect(place.host, "ann"), bob.call("vdo_connect", room="hall", stream_id="bob")["session_id"]
+    ann.until(here, "sync_peer_updated")
+    bob.until(there, "sync_peer_updated")
+    assert ann.call("vdo_send", session_id=here, data={"hello": "bob"})["ok"]
+    assert bob.until(there, "data_received")["data"] == {"hello": "bob"}
+    bob.call("vdo_state_set", session_id=there, key="k", value=1)
+    assert ann.until(here, "state_updated")["actor"] == "bob"
+    (tmp_path / "out.bin").write_bytes(os.urandom(300_000))
+    sent = ann.call("vdo_file_send_path", session_id=here, file_path=str(tmp_path / "out.bin"))
+    assert sent["ok"], sent
+    transfer_id = bob.until(there, "file_received")["transfer_id"]
+    saved = bob.call("vdo_file_save", session_id=there, transfer_id=transfer_id, output_path=str(tmp_path / "in.bin"))
+    assert saved["ok"], saved
+    assert (tmp_path / "in.bin").read_bytes() == (tmp_path / "out.bin").read_bytes()
+    bob.call("vdo_disconnect", session_id=there)
+    assert ann.until(here, "peer_disconnected")["detail"]["streamID"] == "bob"
+
+
+def test_a_long_poll_keeps_nobody_waiting(stage: ExitStack) -> None:
+    place = begun(stage, Place())
+    ann = begun(stage, Agent())
+    session = ann.connect(place.host, "ann")
+    arguments = {"session_id": session, "wait_ms": 20_000, "types": ["send_rejected"]}
+    poll = ann.begin("tools/call", {"name": "vdo_receive", "arguments": arguments})
+    waiting = {"room": "hall", "stream_id": "b", "host": place.host, "target_stream_id": "nobody"}
+    ann.begin("tools/call", {"name": "vdo_connect", "arguments": waiting})
+    assert len(ann.call("vdo_list_sessions")["sessions"]) == 1
+    ann.begin("tools/call", {"name": "vdo_send", "arguments": {"session_id": session, "data": 1}})
+    assert ann.answer(poll)["structuredContent"]["event_count"] == 1
+
+
+def test_a_server_that_is_told_to_stop_says_goodbye(stage: ExitStack) -> None:
+    place = begun(stage, Place())
+    ann, bob = begun(stage, Agent()), begun(stage, Agent())
+    here, _ = ann.connect(place.host, "ann"), bob.connect(place.host, "bob")
+    ann.until(here, "peer_connected")
+    bob.process.stdin.close()
+    assert bob.process.wait(timeout=15) == 0
+    assert ann.until(here, "peer_disconnected")["detail"]["reason"] == "bye"
+
+
+@pytest.mark.parametrize("profile", ["core", "file", "state", "full"])
+def test_a_profile_is_chosen_by_flag_or_by_variable(stage: ExitStack, profile: str) -> None:
+    ann = begun(stage, Agent("--tool-profile", profile))
+    bob = begun(stage, Agent(VDON_MCP_TOOL_PROFILE=profile))
+    both = [[tool["name"] for tool in agent.request("tools/list", {})["tools"]] for agent in (ann, bob)]
+    assert both[0] == both[1] == ann.call("vdo_capabilities")["tool_profile"]["tools"]
+    assert bob.call("vdo_capabilities")["tool_profile"]["name"] == profile
+
+
+def test_flags_are_what_sessions_begin_with(stage: ExitStack) -> None:
+    place = begun(stage, Place())
+    flags = ("--join-token-secret", "sek", "--enforce-join-token", "true", "--require-session-mac", "true",
+             "--allow-peer-stream-ids", "bob,carol-1", "--max-message-bytes", "2000000")  # fmt: skip
+    ann = begun(stage, Agent(*flags))
+    config = ann.call("vdo_connect", room="hall", host=place.host)["effective_config"]
+    assert (config["enforce_join_token"], config["require_session_mac"]) == (True, True)
+    assert config["allow_peer_stream_ids"] == ["bob", "carol_1"]
+    given = {"enforce_join_token": False, "require_session_mac": "off", "allow_peer_stream_ids": []}
+    config = ann.call("vdo_connect", room="hall", host=place.host, **given)["effective_config"]
+    assert (config["enforce_join_token"], config["allow_peer_stream_ids"]) == (False, [])
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--enforce-join-token", "true"), "--enforce-join-token needs a secret to check tokens with"),
+        (("--tool-profile", "cor"), "there is no profile 'cor'; did you mean 'core'?"),
+    ],
+)
+def test_a_server_that_is_set_wrongly_does_not_start(flags: tuple[str, ...], said: str) -> None:
+    done = subprocess.run([*SERVE, *flags], capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+@pytest.mark.filterwarnings(DEPRECATED)
+@pytest.mark.parametrize("mode", ERAS)
+async def test_the_official_client_uses_the_tools(mode: str) -> None:
+    loop = asyncio.get_running_loop()
+    with ExitStack() as stack:
+        place = await loop.run_in_executor(None, lambda: begun(stack, Place()))
+        async with connected(list(SERVE), mode) as (ann, _), connected(list(SERVE), mode) as (bob, _):
+            tools = {tool.name for tool in (await ann.list_tools()).tools}
+            assert len(tools) == 19
+
+            async def use(client: Any, tool: str, **arguments: Any) -> Any:
+                result = await client.call_tool(tool, arguments)
+                assert not result.is_error, result
+                return result.structured_content
+
+            here, there = [
+                (await use(client, "vdo_connect", room="hall", stream_id=name, host=place.host))["session_id"]
+                for client, name in ((ann, "ann"), (bob, "bob"))
+            ]
+            await use(ann, "vdo_receive", session_id=here, wait_ms=20_000, types=["sync_peer_updated"])
+            assert (await use(ann, "vdo_send", session_id=here, data=[1, {"two": None}]))["ok"]
+            told = await use(bob, "vdo_receive", session_id=there, wait_ms=20_000, types=["data_received"])
+            assert told["events"][0]["data"] == [1, {"two": None}]
+            failed = await ann.call_tool("vdo_status", {"session_id": "x"})
+            assert failed.is_error
+            assert failed.structured_content["error"]["type"] == "validation_error"

@@ -1,0 +1,136 @@
+"""Arguments are read kindly, with the words of the contract where they cannot be read."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubbub import Server
+from hubbub.errors import ArgumentsInvalid, ToolError, ToolFailure
+from hubbub.packs.peers.arguments import Arguments, Target, refused, whole
+from hubbub.packs.peers.contract_tool import READS, ContractTool, Result
+
+KNOWN = ("a", "target", "uuid", "session_id")
+
+
+def read(**given: Any) -> Arguments:
+    return Arguments("vdo_x", given, KNOWN)
+
+
+def test_unknown_fields_are_named() -> None:
+    with pytest.raises(ArgumentsInvalid, match=r"^vdo_x received unsupported fields: b, c$"):
+        Arguments("vdo_x", {"b": 1, "a": 2, "c": 3}, KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [(7, 7), ("7", 7), (" 12abc", 12), (1.9, 1), ("1e3", 1), (-5, 15), (0, 15), (None, 15), ("x", 15), (True, 15),
+     ([3], 15), ({}, 15), (10**30, 1), (10**20, 100), ("99999999999999999999999", 100), (101, 100), (100, 100)],
+)  # fmt: skip
+def test_a_number_is_found_or_the_usual_one(value: Any, number: int) -> None:
+    assert read(a=value).count("a", 15, 100) == number
+
+
+def test_a_number_that_was_left_out_is_the_usual_one_and_zero_may_be_allowed() -> None:
+    assert read().count("a", 6, 100) == 6
+    assert read(a=0).count("a", 6, 100, least=0) == 0
+    assert read(a="-1").count("a", 6, 100, least=0) == 6
+
+
+@given(st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(), st.lists, max_leaves=4))
+def test_any_value_gives_a_number_within_bounds(value: Any) -> None:
+    assert 1 <= read(a=value).count("a", 15, 100) <= 100
+    assert whole(value) is None or isinstance(whole(value), int)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_so"),
+    [(True, True), (False, False), ("YES", True), ("y", True), (" on ", True), (1, True), ("1", True), ("off", False),
+     ("N", False), (0, False), ("maybe", None), (2, None), (None, None), ([], None)],
+)  # fmt: skip
+def test_words_can_be_yes_and_no(value: Any, is_so: bool | None) -> None:
+    for default in (True, False):
+        assert read(a=value).flag("a", default) is (default if is_so is None else is_so)
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [("my-room", "my_room"), ("  weird!!!id ", "weird_id"), ("__a__", "a"), ("é", None), ("", None), (12, "12"),
+     (None, None), ({}, None)],
+)  # fmt: skip
+def test_names_are_made_safe(value: Any, name: str | None) -> None:
+    assert read(a=value).identifier("a") == name
+
+
+def test_several_names_come_as_a_list_or_with_commas() -> None:
+    assert read(a=["x-y", "", 3, None]).identifiers("a", ()) == ("x_y", "3", "null")
+    assert read(a="x, y").identifiers("a", ()) == ("x", "y")
+    assert read(a=[]).identifiers("a", ("z",)) == ()
+    assert read(a=5).identifiers("a", ("z",)) == ("z",)
+
+
+def test_texts_are_texts() -> None:
+    assert read(a=" x ").text("a") == " x "
+    assert read(a=None).text("a") is None
+    with pytest.raises(ToolError, match=r"^a must be a string$"):
+        read(a=1).text("a")
+    for value in (None, "", "  "):
+        with pytest.raises(ArgumentsInvalid, match=r"^a is required$"):
+            read(a=value).needed_text("a")
+
+
+def test_null_is_something_where_anything_may_be() -> None:
+    assert read(a=None).demand("a") is None
+    with pytest.raises(ArgumentsInvalid, match=r"^a is required$"):
+        read().demand("a")
+
+
+def test_a_choice_is_one_of_them() -> None:
+    assert read().choice("a", ("x", "y"), "y") == "y"
+    assert read(a="x").choice("a", ("x", "y"), "y") == "x"
+    with pytest.raises(ToolError, match=r"^a must be x or y$"):
+        read(a="z").choice("a", ("x", "y"), "y")
+    with pytest.raises(ToolError, match=r"^a must be x, y or z$"):
+        read(a=[]).choice("a", ("x", "y", "z"), "y")
+
+
+def test_a_target_is_a_name_a_uuid_or_an_object() -> None:
+    assert read().target() == Target()
+    assert read(target="ann").target() == Target("ann", "ann")
+    assert read(uuid="u-1").target() == Target("u-1", "u-1")
+    assert read(target={"uuid": "u-1", "type": "viewer"}).target() == Target({"uuid": "u-1", "type": "viewer"}, "u-1")
+    assert read(target={"streamID": "ann"}).target() == Target({"streamID": "ann"}, "ann")
+    assert read(target={"preference": "all"}).target() == Target({"preference": "all"}, None)
+    with pytest.raises(ToolError, match=r"^provide target or uuid, not both$"):
+        read(target="ann", uuid="u-1").target()
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [("session_id is required", ArgumentsInvalid), ("unknown session_id: 7", ArgumentsInvalid),
+     ("invalid join_token: x", ArgumentsInvalid), ("Ambiguous target: multiple peers", ArgumentsInvalid),
+     ("password must be a string or boolean", ToolError), ("mode must be request or send", ToolError)],
+)  # fmt: skip
+def test_the_words_decide_what_kind_of_failure_it_is(message: str, kind: type[ToolFailure]) -> None:
+    failure = refused(message)
+    assert (type(failure), failure.message) == (kind, message)
+
+
+def test_a_tool_is_listed_with_its_schema_and_without_one_for_results() -> None:
+    server = Server("x")
+
+    @ContractTool("vdo_x", {"a": {"type": "integer"}}, ("a",), READS).on(server)
+    async def run(arguments: Arguments) -> Result:
+        """Do it."""
+        return {}
+
+    tool = server.tools.get("vdo_x")
+    assert tool is not None
+    assert (tool.description, tool.has_output_schema, tool.fails_as_result) == ("Do it.", False, True)
+    assert tool.input_schema == {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}},
+        "additionalProperties": False,
+        "required": ["a"],
+    }

@@ -1,0 +1,423 @@
+"""The nine tools that every profile has, over real connections."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.http.in_process import running
+from tests.packs.peers.callers import calling, in_the_hall
+from tests.packs.peers.rooms import signalling
+from tests.server.conversation import DIALECTS, conversing
+
+from hubbub import Server
+from hubbub.assembly.installing import install_pack
+from hubbub.packs.peers import tokens
+from hubbub.packs.peers.pack import pack
+from hubbub.packs.peers.settings import PeersSettings
+from hubbub.security.keys import append_record, generate_key
+
+CORE = [
+    "vdo_connect", "vdo_send", "vdo_receive", "vdo_status", "vdo_disconnect", "vdo_list_sessions", "vdo_capabilities",
+    "vdo_sync_peers", "vdo_sync_announce",
+]  # fmt: skip
+FILE = [f"vdo_file_{name}" for name in ("send", "send_path", "resume", "transfers", "receive", "save", "cancel")]
+STATE = ["vdo_state_set", "vdo_state_get", "vdo_state_sync"]
+STATUS = {
+    "session_id", "state", "connected", "room", "stream_id", "target_stream_id", "host", "force_turn", "peers",
+    "peer_count", "sync_peer_count", "reconnect_count", "reconnect_delay_ms", "last_ready_at", "last_connected_at",
+    "last_disconnected_at", "last_heartbeat_at", "last_error", "state_keys", "outgoing_transfers",
+    "incoming_transfers", "queued_events", "dropped_events",
+}  # fmt: skip
+
+
+# -- coming and going ------------------------------------------------------------------------
+
+
+async def test_connect_tells_how_the_session_is() -> None:
+    async with signalling() as host, calling(host) as ann:
+        told = await ann.connect("ann")
+        assert told.pop("ok") is True
+        config = told.pop("effective_config")
+        assert told.keys() == STATUS
+        assert told["session_id"].startswith("vdo_")
+        assert (told["state"], told["connected"], told["room"], told["stream_id"]) == ("connected", True, "hall", "ann")
+        assert (told["peers"], told["last_error"], told["reconnect_delay_ms"]) == ([], None, 3000)
+        assert told["last_ready_at"]
+        assert config == {
+            "host": host, "room": "hall", "stream_id": "ann", "target_stream_id": None, "force_turn": False,
+            "heartbeat_ms": 15000, "reconnect_ms": 3000, "max_reconnect_ms": 30000, "enforce_join_token": False,
+            "allow_peer_stream_ids": [], "require_session_mac": False, "file_chunk_bytes": 65536,
+            "file_max_bytes": 67108864, "file_ack_timeout_ms": 1200, "file_max_retries": 6,
+            "file_spool_threshold_bytes": 4194304, "keep_spool_files": False, "state_max_keys": 2048,
+            "state_max_snapshot_entries": 4096,
+        }  # fmt: skip
+
+
+async def test_names_are_made_safe_or_made_up_and_numbers_bounded() -> None:
+    async with signalling() as host, calling(host) as ann:
+        given: dict[str, Any] = {
+            "room": " my-room!", "stream_id": "é", "heartbeat_ms": -5, "reconnect_ms": "999999", "file_max_retries": 0,
+            "file_max_bytes": 2**60, "file_chunk_bytes": 1, "state_max_keys": "ten", "force_turn": "no",
+            "require_session_mac": "yes", "password": "", "label": "x", "debug": 1,
+        }  # fmt: skip
+        told = await ann.call("vdo_connect", host=host, **given)
+        config = told["effective_config"]
+        assert config["room"] == "my_room"
+        assert config["stream_id"].startswith("mcp_bridge_")
+        assert (config["heartbeat_ms"], config["reconnect_ms"], config["max_reconnect_ms"]) == (15000, 30000, 30000)
+        assert (config["file_max_retries"], config["file_max_bytes"], config["file_chunk_bytes"]) == (
+            0,
+            8 * 2**30,
+            1024,
+        )
+        assert (config["state_max_keys"], config["require_session_mac"]) == (2048, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ({}, "validation_error", "room is required"),
+        ({"room": "!!"}, "validation_error", "room is required"),
+        ({"room": "r" * 300}, "validation_error", "invalid room: it must have at most 256 characters"),
+        ({"room": "r", "colour": 1, "b": 2}, "validation_error", "vdo_connect received unsupported fields: colour, b"),
+        ({"room": "r", "host": 5}, "tool_error", "host must be a string"),
+        ({"room": "r", "label": 5}, "tool_error", "label must be a string"),
+        ({"room": "r", "password": 5}, "tool_error", "password must be a string or boolean"),
+        ({"room": "r", "join_token": 5}, "tool_error", "join_token must be a string"),
+        ({"room": "r", "join_token_secret": 5}, "tool_error", "join_token_secret must be a string"),
+        ({"room": "r", "file_spool_dir": 5}, "tool_error", "file_spool_dir must be a string"),
+        ({"room": "r", "host": "http://x"}, "validation_error", "invalid host 'http://x'"),
+        ({"room": "r", "enforce_join_token": True}, "validation_error", "join_token_secret is required"),
+        ({"room": "r", "enforce_join_token": 1, "join_token_secret": " "}, "validation_error", "join_token_secret is"),
+        ({"room": "r", "allow_peer_stream_ids": ["é"]}, "validation_error", "invalid allow_peer_stream_ids: they"),
+        ({"room": "r", "join_token_secret": "s", "join_token": "x"}, "validation_error", "invalid join_token: invalid"),
+    ],
+)  # fmt: skip
+async def test_what_connect_refuses(arguments: dict[str, Any], kind: str, message: str) -> None:
+    async with calling() as ann:
+        error = await ann.failure("vdo_connect", **arguments)
+        assert error["type"] == kind
+        assert error["message"].startswith(message)
+        assert (await ann.call("vdo_list_sessions"))["sessions"] == []
+
+
+async def test_a_join_token_is_looked_at_before_it_is_shown() -> None:
+    later = int((time.time() + 60) * 1000)
+    refusals = {
+        tokens.mint("sek", "other", "ann", later, "n"): "join_token room mismatch",
+        tokens.mint("sek", "hall", "bob", later, "n"): "join_token stream mismatch",
+        tokens.mint("sek", "hall", "ann", 1000, "n"): "join_token expired",
+        tokens.mint("another", "hall", "ann", later, "n"): "invalid join_token: invalid token signature",
+    }
+    async with signalling() as host, calling(host) as ann:
+        given = {"room": "hall", "stream_id": "ann", "host": host, "join_token_secret": "sek"}
+        for token, message in refusals.items():
+            assert (await ann.failure("vdo_connect", join_token=token, **given))["message"] == message
+        good = tokens.mint("sek", "hall", "ann", later, "n")
+        told = await ann.call("vdo_connect", join_token=good, **given)
+        assert good not in str(told)
+        assert "sek" not in str(told)
+
+
+async def test_a_first_connect_that_fails_is_a_failure_and_leaves_nothing() -> None:
+    async with calling() as ann:
+        before = asyncio.all_tasks()
+        error = await ann.failure("vdo_connect", room="hall", host="ws://127.0.0.1:9")
+        assert error["type"] == "tool_error"
+        assert error["message"].startswith("no signalling server at ws://127.0.0.1:9")
+        assert "run `hubbub signal` or pass `host`" in error["message"]
+        assert (await ann.call("vdo_list_sessions"))["sessions"] == []
+        assert asyncio.all_tasks() == before
+
+
+async def test_the_usual_host_is_that_of_the_settings() -> None:
+    async with calling() as ann:
+        assert "ws://127.0.0.1:8765" in (await ann.failure("vdo_connect", room="hall", host=None))["message"]
+    async with signalling() as host, calling(usual_host=host) as ann:
+        assert (await ann.call("vdo_connect", room="hall"))["host"] == host
+
+
+async def test_a_name_that_is_taken_is_told() -> None:
+    async with signalling() as host, calling(host) as ann:
+        await ann.connect("ann")
+        first, ann.session_id = ann.session_id, ""
+        error = await ann.failure("vdo_connect", room="hall", stream_id="ann", host=host)
+        assert "already in use" in error["message"]
+        assert [each["session_id"] for each in (await ann.call("vdo_list_sessions"))["sessions"]] == [first]
+
+
+async def test_sessions_are_listed_and_end() -> None:
+    async with signalling() as host, calling(host) as ann:
+        await ann.connect("ann")
+        listed = await ann.call("vdo_list_sessions")
+        assert listed.keys() == {"ok", "sessions"}
+        (status,) = listed["sessions"]
+        assert status.keys() == STATUS
+        ended = await ann.call("vdo_disconnect")
+        assert ended.keys() == {"ok", "session_id", "closed_at"}
+        for tool in ("vdo_disconnect", "vdo_status", "vdo_receive", "vdo_sync_peers", "vdo_sync_announce"):
+            error = await ann.failure(tool)
+            assert error["type"] == "validation_error"
+            assert error["message"] == f"unknown session_id: {ann.session_id}"
+        ann.session_id = ""
+        assert (await ann.failure("vdo_status"))["message"] == "session_id is required"
+        assert (await ann.call("vdo_list_sessions"))["sessions"] == []
+
+
+async def test_there_is_a_limit_to_sessions_also_to_those_that_are_being_made() -> None:
+    async with signalling() as host, calling(host) as ann:
+        given = {"host": host}
+        begun = [
+            ann.client.begin("tools/call", {"name": "vdo_connect", "arguments": {**given, "room": f"r{number}"}})
+            for number in range(40)
+        ]
+        results = [(await ann.client.answer_to(id))["result"]["structuredContent"] for id in begun]
+        made = [result for result in results if result["ok"]]
+        assert len(made) == 32
+        refusal = next(result for result in results if not result["ok"])["error"]["message"]
+        assert refusal == "there are 32 sessions already; end one with vdo_disconnect"
+        await ann.call("vdo_disconnect", session_id=made[0]["session_id"])
+        assert (await ann.call("vdo_connect", room="late", **given))["ok"]
+
+
+async def test_sessions_end_with_their_server() -> None:
+    async with signalling() as host, calling(host) as bob:
+        await bob.connect("bob")
+        async with calling(host) as ann:
+            await ann.connect("ann")
+            await bob.until_knows("ann")
+        await bob.event("peer_disconnected")
+
+
+async def test_a_session_that_nobody_uses_ends() -> None:
+    async with signalling() as host, calling(host, session_idle_s=0.2) as ann, calling(host) as bob:
+        await bob.connect("bob")
+        await ann.connect("ann")
+        await bob.event("peer_connected")
+        await bob.event("peer_disconnected")
+        assert (await ann.call("vdo_list_sessions"))["sessions"] == []
+
+
+async def test_a_call_that_is_given_up_leaves_no_session() -> None:
+    async with signalling() as host, calling(host) as ann:
+        given = {"room": "hall", "stream_id": "ann", "host": host, "target_stream_id": "nobody"}
+        begun = ann.client.begin("tools/call", {"name": "vdo_connect", "arguments": given})
+        async with calling(host) as bob:
+            await bob.connect("bob", target_stream_id="ann")
+            ann.client.tell("notifications/cancelled", {"requestId": begun})
+            await bob.event("peer_disconnected")
+        assert (await ann.call("vdo_list_sessions"))["sessions"] == []
+
+
+# -- messages ----------------------------------------------------------------------------------
+
+
+async def test_a_message_goes_to_one_or_to_all() -> None:
+    async with signalling() as host, in_the_hall(host, "ann", "bob", "carol") as (ann, bob, carol):
+        uuid = await ann.uuid("bob")
+        for given, used in (
+            ({"target": "bob"}, uuid), ({"target": uuid}, uuid), ({"uuid": uuid}, uuid),
+            ({"target": {"streamID": "bob"}}, {"streamID": "bob"}), ({"target": {"uuid": uuid}}, {"uuid": uuid}),
+        ):  # fmt: skip
+            sent = await ann.call("vdo_send", data="for bob", **given)
+            assert sent == {"ok": True, "session_id": ann.session_id, "used_target": used, "sent_count": 1}
+            await bob.event("data_received", data="for bob")
+        sent = await ann.call("vdo_send", data="for all")
+        assert (sent["used_target"], sent["sent_count"]) == (None, 2)
+        await bob.event("data_received", data="for all")
+        event = await carol.event("data_received")
+        assert event["data"] == "for all"
+
+
+async def test_what_send_refuses() -> None:
+    async with signalling() as host, calling(host) as ann:
+        await ann.connect("ann")
+        assert await ann.failure("vdo_send") == {
+            "type": "validation_error",
+            "message": "data is required",
+            "tool": "vdo_send",
+        }
+        both = await ann.failure("vdo_send", data=1, target="a", uuid="b")
+        assert (both["type"], both["message"]) == ("tool_error", "provide target or uuid, not both")
+        deep: Any = 1
+        for _ in range(110):
+            deep = [deep]
+        error = await ann.failure("vdo_send", data=deep)
+        assert (error["type"], error["message"]) == ("validation_error", "invalid data: it is nested too deep")
+
+
+async def test_receive_takes_at_most_what_is_asked_for() -> None:
+    async with signalling() as host, in_the_hall(host, "ann", "bob") as (ann, bob):
+        await bob.take()
+        for number in range(5):
+            await ann.call("vdo_send", data=number)
+        await bob.until(lambda status: status["queued_events"] >= 5)
+        first = await bob.call("vdo_receive", max_events=2, types="data_received")
+        assert [event["data"] for event in first["events"]] == [0, 1]
+        rest = await bob.call("vdo_receive", max_events="none", types=["data_received", 7])
+        assert [event["data"] for event in rest["events"]] == [2, 3, 4]
+        begun = time.monotonic()
+        nothing = await bob.call("vdo_receive", wait_ms=100, types=["no_such"])
+        assert (nothing["event_count"], nothing["events"]) == (0, [])
+        assert time.monotonic() - begun >= 0.1
+
+
+async def test_two_sessions_of_one_server_wait_at_the_same_time() -> None:
+    async with signalling() as host, calling(host) as ann:
+        await ann.connect("first", room="one")
+        first = ann.session_id
+        await ann.connect("second", room="two")
+        begun = []
+        for session_id in (first, ann.session_id):
+            await ann.call("vdo_receive", session_id=session_id)
+            arguments = {"session_id": session_id, "wait_ms": 20_000, "types": ["send_rejected"]}
+            begun.append(ann.client.begin("tools/call", {"name": "vdo_receive", "arguments": arguments}))
+        for session_id, id in zip((first, ann.session_id), begun, strict=True):
+            await ann.call("vdo_send", session_id=session_id, data=1)
+            assert (await ann.client.answer_to(id))["result"]["structuredContent"]["session_id"] == session_id
+
+
+# -- who is there --------------------------------------------------------------------------------
+
+
+async def test_peers_are_told_with_what_they_proved() -> None:
+    async with signalling() as host, in_the_hall(host, "ann", "bob") as (ann, _):
+        told = await ann.call("vdo_sync_peers")
+        assert told["peer_count"] == 1
+        (peer,) = told["peers"]
+        assert peer.pop("uuid") in (await ann.call("vdo_status"))["peers"]
+        assert peer.pop("last_seen_at")
+        assert peer.pop("handshake_state") in ("hello_received", "ready")
+        assert peer == {
+            "stream_id": "bob", "connected": True, "auth_ok": True, "rejected_reason": None, "shared_key_ready": True,
+            "last_heartbeat_at": None, "stale": False,
+            "capabilities": {
+                "sync_v1": True, "file_transfer_v1": True, "state_v1": True, "resume_v1": True, "session_mac_v1": True,
+                "hubbub_v1": True, "bulk_v1": True,
+            },
+        }  # fmt: skip
+
+
+async def test_a_secret_keeps_others_out() -> None:
+    async with signalling() as host, calling(host) as ann, calling(host) as bob, calling(host) as eve:
+        enforced = {"join_token_secret": "sek", "enforce_join_token": True, "require_session_mac": True}
+        await ann.connect("ann", **enforced)
+        await bob.connect("bob", **enforced)
+        await eve.connect("eve", join_token_secret="guess")
+        await ann.until_knows("bob")
+        await ann.event("sync_peer_rejected", stream_id="eve", reason="invalid token signature")
+        await eve.event("sync_peer_rejected", stream_id="ann")
+        sent = await eve.call("vdo_send", data="let me in", target="ann")
+        assert sent["ok"] is False
+        assert (await ann.call("vdo_send", data="hello"))["sent_count"] == 1
+        await bob.event("data_received", data="hello")
+        assert not [event for event in [*ann.events, *await ann.take()] if event["type"] == "data_received"]
+
+
+async def test_an_announcement_reaches_one_or_all() -> None:
+    async with signalling() as host, in_the_hall(host, "ann", "bob", "carol") as (ann, _, __):
+        assert (await ann.call("vdo_sync_announce"))["sent_count"] == 2
+        assert (await ann.call("vdo_sync_announce", target="bob"))["sent_count"] == 1
+        assert (await ann.call("vdo_sync_announce", target="nobody"))["ok"] is False
+
+
+# -- profiles --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("profile", "tools"),
+    [("core", CORE), ("file", CORE + FILE), ("state", CORE + STATE), ("full", CORE + FILE + STATE),
+     (None, CORE + FILE + STATE)],
+)  # fmt: skip
+async def test_a_profile_shows_its_tools_and_no_others(profile: str | None, tools: list[str]) -> None:
+    async with calling(profile=profile) as ann:
+        listed = (await ann.client.result("tools/list"))["tools"]
+        assert [tool["name"] for tool in listed] == tools
+        assert all("outputSchema" not in tool for tool in listed)
+        told = await ann.call("vdo_capabilities")
+        assert told["tool_profile"] == {
+            "name": profile or "full",
+            "requested": profile or "full",
+            "allowed_profiles": ["core", "file", "state", "full"],
+            "tools": tools,
+        }
+        assert told["features"] == {
+            "session_messaging": True,
+            "file_transfer": "vdo_file_send" in tools,
+            "shared_state_sync": "vdo_state_set" in tools,
+        }
+        for hidden in set(CORE + FILE + STATE) - set(tools):
+            assert (await ann.failure(hidden))["type"] == "validation_error"
+
+
+async def test_capabilities_tell_about_the_server() -> None:
+    async with calling() as ann:
+        told = await ann.call("vdo_capabilities")
+        assert told["server"] == {
+            "name": "agent",
+            "version": "1",
+            "protocol_version": "2025-11-25",
+            "supported_protocol_versions": ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"],
+        }
+        truth = told["transport_truth"]
+        assert (truth["type"], truth["generic_tcp_tunnel"]) == ("webrtc_data_channel", False)
+        assert (truth["turn_relays_help_reachability"], truth["guaranteed_firewall_bypass"]) == (True, False)
+
+
+async def test_without_the_tools_no_files_and_no_state_are_taken() -> None:
+    async with signalling() as host, calling(host, profile="core") as ann, calling(host) as bob:
+        await ann.connect("ann")
+        await bob.connect("bob")
+        await bob.until_knows("ann")
+        (peer,) = (await bob.call("vdo_sync_peers"))["peers"]
+        assert (peer["capabilities"]["file_transfer_v1"], peer["capabilities"]["state_v1"]) == (False, False)
+        await bob.call("vdo_state_set", key="k", value=1)
+        error = await bob.failure("vdo_file_send", data_base64="aGVsbG8=", ack_timeout_ms=200, max_retries=1)
+        assert error["type"] == "tool_error"
+        await ann.event("file_offer_rejected", reason="files are not taken here")
+        assert (await ann.call("vdo_status"))["state_keys"] == 0
+
+
+# -- every dialect ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_failures_are_results_in_every_dialect(dialect: str) -> None:
+    async with calling() as ann, conversing(ann.server, dialect) as client:
+        result = await client.call("vdo_status", {"session_id": "x"})
+        assert result["isError"] is True
+        assert '"validation_error"' in result["content"][0]["text"]
+        if dialect >= "2025-06-18" or dialect == "plain":
+            assert result["structuredContent"] == {
+                "ok": False,
+                "error": {"type": "validation_error", "message": "unknown session_id: x", "tool": "vdo_status"},
+            }
+
+
+async def test_what_one_caller_opened_is_not_there_for_others(tmp_path: Path) -> None:
+    keys: dict[str, str] = {}
+    for name in ("ann", "bob"):
+        keys[name], record = generate_key(name)
+        append_record(tmp_path / "keys.toml", record)
+    server = Server("agent")
+    install_pack(server, pack, PeersSettings())
+    async with signalling() as host, running(server, key_file=str(tmp_path / "keys.toml")) as there:
+
+        async def call(who: str, tool: str, **arguments: Any) -> Any:
+            request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+            params = {"name": tool, "arguments": arguments}
+            answer = await there.site.post({**request, "params": params}, {"Authorization": f"Bearer {keys[who]}"})
+            return json.loads(answer.json["result"]["content"][0]["text"])
+
+        session_id = (await call("ann", "vdo_connect", room="hall", host=host))["session_id"]
+        assert (await call("ann", "vdo_status", session_id=session_id))["ok"]
+        assert len((await call("ann", "vdo_list_sessions"))["sessions"]) == 1
+        assert (await call("bob", "vdo_list_sessions"))["sessions"] == []
+        for tool in ("vdo_status", "vdo_receive", "vdo_disconnect", "vdo_state_get", "vdo_file_transfers"):
+            refusal = (await call("bob", tool, session_id=session_id))["error"]
+            assert refusal["message"] == f"unknown session_id: {session_id}"

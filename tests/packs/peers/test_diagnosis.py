@@ -1,0 +1,81 @@
+"""What `hubbub doctor` says about peers, and what the settings refuse."""
+
+import pytest
+from tests.packs.peers.rooms import signalling
+
+from hubbub import Secret
+from hubbub.errors import SettingsError
+from hubbub.packs.peers import diagnosis
+from hubbub.packs.peers.pack import pack
+from hubbub.packs.peers.settings import PeersSettings
+from hubbub.settings import gather, read_settings
+
+
+async def test_the_engine_is_named() -> None:
+    assert (await diagnosis.engine(PeersSettings())).detail == "wrtc; aiortc is there too"
+    assert (await diagnosis.engine(PeersSettings(engine="aiortc"))).detail.startswith("aiortc")
+
+
+async def test_this_machine_has_an_address() -> None:
+    check = await diagnosis.addresses(PeersSettings())
+    assert check.ok
+    assert "found" in check.detail
+
+
+async def test_a_place_to_meet_is_looked_for() -> None:
+    async with signalling() as host:
+        assert "answers" in (await diagnosis.signalling(PeersSettings(host=host))).detail
+    nowhere = await diagnosis.signalling(PeersSettings(host="ws://127.0.0.1:9"))
+    assert (nowhere.ok, "hubbub signal" in nowhere.advice) == (True, True)
+
+
+async def test_the_pack_asks_them_all() -> None:
+    assert [(await check(PeersSettings())).name for check in pack.checks] == ["engine", "addresses", "signalling"]
+
+
+def settings(monkeypatch: pytest.MonkeyPatch, **environ: str) -> PeersSettings:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    return read_settings(PeersSettings, gather({}), ("packs", "peers"))
+
+
+def test_the_variables_of_the_contract_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = settings(
+        monkeypatch,
+        HUBBUB_PEERS_HOST="wss://signal.example",
+        VDON_MCP_JOIN_TOKEN_SECRET="sek",
+        VDON_MCP_ENFORCE_JOIN_TOKEN="true",
+        VDON_MCP_ALLOW_PEER_STREAM_IDS="a, b",
+        VDON_MCP_REQUIRE_SESSION_MAC="1",
+    )
+    assert (read.host, read.join_token_secret) == ("wss://signal.example", Secret("sek"))
+    assert (read.enforce_join_token, read.require_session_mac) == (True, True)
+    assert read.allow_peer_stream_ids == ("a", "b")
+
+
+def test_a_secret_may_lie_in_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    path = tmp_path / "secret"  # type: ignore[operator]
+    path.write_text("sek\n")
+    assert settings(monkeypatch, VDON_MCP_JOIN_TOKEN_SECRET_FILE=str(path)).join_token_secret == Secret("sek")
+
+
+def test_without_a_host_peers_meet_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HUBBUB_PEERS_HOST", raising=False)
+    assert settings(monkeypatch).host == "ws://127.0.0.1:8765"
+    assert settings(monkeypatch).ice_servers == ()
+
+
+@pytest.mark.parametrize(
+    ("environ", "told"),
+    [
+        ({"VDON_MCP_ENFORCE_JOIN_TOKEN": "true"}, "needs a secret"),
+        ({"HUBBUB_PEERS_HOST": "https://signal.example"}, "HUBBUB_PEERS_HOST"),
+        ({"HUBBUB_PEERS_ENGINE": "pion"}, "wrtc"),
+        ({"HUBBUB_PEERS_ICE_SERVERS": "stun.example.com"}, "HUBBUB_PEERS_ICE_SERVERS"),
+    ],
+)
+def test_wrong_settings_are_refused_at_the_start(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], told: str
+) -> None:
+    with pytest.raises(SettingsError, match=told):
+        settings(monkeypatch, **environ)

@@ -1,0 +1,315 @@
+"""One suite for both engines and for one of each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubbub import bounds
+from hubbub.packs.peers.descriptions import largest_message
+from hubbub.packs.peers.engine import Candidate, Channel, Connection, IceServer, available_engines, load_engine
+from hubbub.packs.peers.failures import (
+    ChannelClosed,
+    EngineMissing,
+    FrameTooLarge,
+    NegotiationFailed,
+    PeersError,
+    QueueFull,
+)
+
+PAIRS = [("wrtc", "wrtc"), ("aiortc", "aiortc"), ("wrtc", "aiortc"), ("aiortc", "wrtc")]
+every_pair = pytest.mark.parametrize("pair", PAIRS, ids="-".join)
+every_engine = pytest.mark.parametrize("name", ["wrtc", "aiortc"])
+
+
+class Ends:
+    """Two connections and the channel between them."""
+
+    def __init__(self, pair: tuple[str, str]) -> None:
+        self.left: Connection = load_engine(pair[0]).connection()
+        self.right: Connection = load_engine(pair[1]).connection()
+        self.near: Channel = self.left.create_channel("sendChannel")
+        self.channels: asyncio.Queue[Channel] = asyncio.Queue()
+        self.right.on_channel = self.channels.put_nowait
+
+    async def meet(self) -> None:
+        self.left.on_candidate = lambda found: self._hand(self.right, found)
+        self.right.on_candidate = lambda found: self._hand(self.left, found)
+        await self.left.accept(await self.right.answer(await self.left.offer()))
+        async with asyncio.timeout(10):
+            await self.near.opened()
+            self.far = await self.channels.get()
+
+    def _hand(self, to: Connection, found: Candidate) -> None:
+        self._late = asyncio.ensure_future(to.add_candidate(found))
+
+    async def close(self) -> None:
+        await self.left.close()
+        await self.right.close()
+
+
+@asynccontextmanager
+async def met(pair: tuple[str, str]) -> AsyncIterator[Ends]:
+    ends = Ends(pair)
+    try:
+        await ends.meet()
+        yield ends
+    finally:
+        await ends.close()
+
+
+def listening(channel: Channel) -> asyncio.Queue[bytes | str]:
+    heard: asyncio.Queue[bytes | str] = asyncio.Queue()
+    channel.on_message = heard.put_nowait
+    return heard
+
+
+async def next_of(heard: asyncio.Queue[bytes | str]) -> bytes | str:
+    async with asyncio.timeout(10):
+        return await heard.get()
+
+
+@every_pair
+async def test_messages_of_every_size_pass_both_ways(pair: tuple[str, str]) -> None:
+    async with met(pair) as ends:
+        assert ends.far.label == "sendChannel"
+        assert ends.far.is_open
+        there, back = listening(ends.far), listening(ends.near)
+        messages: list[bytes | str] = [
+            "",
+            b"",
+            "x",
+            b"\x00",
+            "é\u2028😀",
+            b"k" * 65536,
+            "t" * bounds.PEER_FRAME_BYTES,
+            b"b" * bounds.PEER_FRAME_BYTES,
+        ]
+        for message in messages:
+            ends.near.send(message)
+            ends.far.send(message)
+        assert [await next_of(there) for _ in messages] == messages
+        assert [await next_of(back) for _ in messages] == messages
+
+
+@every_pair
+async def test_a_message_too_large_is_refused_and_harms_nothing(pair: tuple[str, str]) -> None:
+    async with met(pair) as ends:
+        heard = listening(ends.far)
+        assert ends.near.max_message_size == bounds.PEER_FRAME_BYTES
+        for message in (b"x" * (bounds.PEER_FRAME_BYTES + 1), "é" * (bounds.PEER_FRAME_BYTES // 2 + 1)):
+            with pytest.raises(FrameTooLarge):
+                ends.near.send(message)
+        ends.near.send("after")
+        assert await next_of(heard) == "after"
+
+
+def flood(channel: Channel) -> int:
+    """Send without waiting; how many messages were taken before it was refused."""
+    for taken in range(1000):
+        try:
+            channel.send(taken.to_bytes(4, "big") + b"x" * 65532)
+        except QueueFull:
+            return taken
+    raise AssertionError("everything was taken")
+
+
+@every_pair
+async def test_a_flood_is_refused_at_the_bound_and_what_was_taken_arrives(pair: tuple[str, str]) -> None:
+    async with met(pair) as ends:
+        heard = listening(ends.far)
+        taken = flood(ends.near)
+        assert ends.near.buffered_amount <= bounds.PEER_QUEUE_BYTES
+        async with asyncio.timeout(25):
+            await ends.near.drain()
+            assert ends.near.buffered_amount <= bounds.PEER_LOW_WATER_BYTES
+            numbers = [int.from_bytes((await heard.get())[:4], "big") for _ in range(taken)]  # type: ignore[arg-type]
+        assert numbers == list(range(taken))
+
+
+@every_pair
+async def test_what_comes_before_anybody_listens_is_kept(pair: tuple[str, str]) -> None:
+    async with met(pair) as ends:
+        for number in range(50):
+            ends.near.send(str(number))
+        second = ends.left.create_channel("other")
+        async with asyncio.timeout(10):
+            await second.opened()
+            other = await ends.channels.get()
+        echo = listening(other)
+        second.send("now the fifty are there")
+        await next_of(echo)
+        heard = listening(ends.far)
+        assert [await next_of(heard) for _ in range(50)] == [str(number) for number in range(50)]
+
+
+@every_pair
+async def test_a_second_channel_can_be_made_by_either_end_later(pair: tuple[str, str]) -> None:
+    async with met(pair) as ends:
+        made = ends.right.create_channel("hubbub-bulk")
+        arrived: asyncio.Queue[Channel] = asyncio.Queue()
+        ends.left.on_channel = arrived.put_nowait
+        async with asyncio.timeout(10):
+            await made.opened()
+            channel = await arrived.get()
+        assert channel.label == "hubbub-bulk"
+        heard = listening(channel)
+        made.send(b"bytes")
+        assert await next_of(heard) == b"bytes"
+
+
+@every_pair
+async def test_closing_one_end_closes_the_other_while_it_is_sending(pair: tuple[str, str]) -> None:
+    async with met(pair) as ends:
+        closed = asyncio.Event()
+        ends.near.on_close = closed.set
+        for _ in range(64):
+            ends.near.send(b"x" * 65536)
+        draining = asyncio.ensure_future(ends.near.drain(0))
+        await ends.right.close()
+        assert not ends.far.is_open
+        async with asyncio.timeout(15):
+            if pair[0] == "aiortc" and pair[1] == "wrtc":
+                # This one says nothing when it leaves; the other notices it by the lack of answers.
+                await ends.left.close()
+            await closed.wait()
+            with pytest.raises(ChannelClosed):
+                await draining
+        with pytest.raises(ChannelClosed):
+            ends.near.send("late")
+        assert ends.near.buffered_amount == 0
+
+
+@every_engine
+async def test_closing_twice_is_no_harm_and_tells_once(name: str) -> None:
+    connection = load_engine(name).connection()
+    channel = connection.create_channel("sendChannel")
+    told: list[str] = []
+    channel.on_close = lambda: told.append("channel")
+    connection.on_state = told.append
+    await connection.close()
+    await connection.close()
+    assert told == ["channel", "closed"]
+    assert connection.state == "closed"
+    with pytest.raises(ChannelClosed):
+        await channel.opened()
+    with pytest.raises(ChannelClosed):
+        await channel.drain()
+    with pytest.raises(ChannelClosed):
+        connection.create_channel("late")
+
+
+@every_engine
+async def test_a_channel_that_is_not_open_takes_nothing(name: str) -> None:
+    connection = load_engine(name).connection()
+    try:
+        with pytest.raises(ChannelClosed, match="not open"):
+            connection.create_channel("sendChannel").send("early")
+    finally:
+        await connection.close()
+
+
+@every_engine
+@pytest.mark.parametrize("sdp", ["", "x", "v=0", "v=0\r\nm=application\r\n", "\x00" * 100, "a=" * 10_000])
+async def test_a_description_that_cannot_be_read_is_refused(name: str, sdp: str) -> None:
+    for use in ("answer", "accept"):
+        connection = load_engine(name).connection()
+        connection.create_channel("sendChannel")
+        if use == "accept":
+            await connection.offer()
+        try:
+            with pytest.raises(NegotiationFailed):
+                await getattr(connection, use)(sdp)
+        finally:
+            await connection.close()
+
+
+@every_pair
+async def test_a_damaged_description_fails_cleanly_or_works(pair: tuple[str, str]) -> None:
+    ends = Ends(pair)
+    try:
+        lines = (await ends.left.offer()).split("\r\n")
+        for number in range(0, len(lines), 3):
+            damaged = [*lines[:number], lines[number][: len(lines[number]) // 2], *lines[number + 1 :]]
+            other = load_engine(pair[1]).connection()
+            try:
+                async with asyncio.timeout(10):
+                    await other.answer("\r\n".join(damaged))
+            except PeersError:
+                pass
+            finally:
+                await other.close()
+    finally:
+        await ends.close()
+
+
+@every_engine
+@pytest.mark.parametrize("text", ["", "candidate:", "candidate:1 1 udp x 1.2.3.4 5 typ host", "\x00", "c" * 5000])
+async def test_an_address_that_cannot_be_read_is_ignored(name: str, text: str) -> None:
+    async with met((name, name)) as ends:
+        heard = listening(ends.far)
+        await ends.left.add_candidate(Candidate(text))
+        ends.near.send("still here")
+        assert await next_of(heard) == "still here"
+
+
+@every_engine
+async def test_a_relay_only_connection_without_a_relay_shows_no_address(name: str) -> None:
+    connection = load_engine(name).connection([IceServer("turn:127.0.0.1:9", "u", "p")], relay_only=True)
+    connection.create_channel("sendChannel")
+    try:
+        async with asyncio.timeout(20):
+            assert "a=candidate" not in await connection.offer()
+    finally:
+        await connection.close()
+
+
+@every_engine
+async def test_no_public_server_is_asked_unless_one_is_named(name: str) -> None:
+    connection = load_engine(name).connection()
+    connection.create_channel("sendChannel")
+    try:
+        assert "srflx" not in await connection.offer()
+    finally:
+        await connection.close()
+
+
+@every_engine
+async def test_a_server_whose_address_cannot_be_read_is_refused(name: str) -> None:
+    with pytest.raises(NegotiationFailed):
+        await _offer_with(name, "gopher:example.com")
+
+
+async def _offer_with(name: str, url: str) -> None:
+    connection = load_engine(name).connection([IceServer(url)])
+    try:
+        connection.create_channel("sendChannel")
+        await connection.offer()
+    finally:
+        await connection.close()
+
+
+def test_the_fast_engine_comes_first() -> None:
+    assert available_engines() == ["wrtc", "aiortc"]
+    assert load_engine().name == "wrtc"
+
+
+def test_an_engine_that_is_not_there_is_named_with_its_remedy() -> None:
+    with pytest.raises(EngineMissing, match="pip install"):
+        load_engine("libdatachannel")
+
+
+@given(sdp=st.text(max_size=40) | st.integers(0, 10**20).map(lambda size: f"v=0\r\na=max-message-size:{size}\r\n"))
+def test_the_largest_message_is_bounded_by_both(sdp: str) -> None:
+    assert 0 < largest_message(sdp) <= bounds.PEER_FRAME_BYTES
+
+
+def test_an_end_that_does_not_say_takes_64_kib() -> None:
+    assert largest_message("v=0\r\n") == 65536
+    assert largest_message("a=max-message-size:1000\r\n") == 1000
+    assert largest_message("a=max-message-size:0\r\n") == bounds.PEER_FRAME_BYTES

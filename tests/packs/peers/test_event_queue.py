@@ -1,0 +1,111 @@
+"""Events wait in order, are bounded, and wake whoever waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubbub import bounds
+from hubbub.packs.peers.event_queue import EventQueue, Filter, iso_time, size_of
+
+
+async def types(queue: EventQueue, count: int = 100, wanted: Filter | None = None) -> list[str]:
+    return [event["type"] for event in await queue.read(count, 0, wanted or Filter())]
+
+
+async def test_events_are_read_once_and_in_order() -> None:
+    queue = EventQueue()
+    for name in ("a", "b", "c"):
+        queue.put(name, {"x": 1})
+    assert await types(queue, 2) == ["a", "b"]
+    assert await types(queue) == ["c"]
+    assert await types(queue) == []
+    assert queue.dropped == 0
+
+
+async def test_the_oldest_go_when_there_are_too_many_or_they_are_too_large() -> None:
+    queue = EventQueue(limit=3, limit_bytes=1000)
+    for name in "abcd":
+        queue.put(name, {})
+    assert (len(queue), queue.dropped) == (3, 1)
+    queue.put("large", {}, 900)
+    assert (await types(queue), queue.dropped) == (["large"], 4)
+    queue.put("huge", {}, 5000)
+    assert (await types(queue), queue.dropped) == (["huge"], 4)
+    queue.put("small", {})
+    assert await types(queue) == ["small"]
+
+
+async def test_a_filter_leaves_the_others_where_they_are() -> None:
+    queue = EventQueue()
+    for name in ("file_a", "x", "file_b", "y"):
+        queue.put(name, {})
+    assert await types(queue, wanted=Filter(("file_*",))) == ["file_a", "file_b"]
+    assert await types(queue, 1, Filter(("y",))) == ["y"]
+    assert await types(queue) == ["x"]
+
+
+async def test_one_answer_is_not_larger_than_it_should_be() -> None:
+    queue = EventQueue()
+    for name in "abc":
+        queue.put(name, {}, bounds.PEER_EVENTS_ANSWER_BYTES // 2)
+    assert await types(queue) == ["a", "b"]
+    assert await types(queue) == ["c"]
+
+
+async def test_each_event_wakes_one_reader() -> None:
+    queue = EventQueue()
+    readers = [asyncio.create_task(queue.read(1, 10)) for _ in range(2)]
+    await asyncio.sleep(0)
+    queue.put("a", {})
+    queue.put("b", {})
+    async with asyncio.timeout(5):
+        found = [(await reader)[0]["type"] for reader in readers]
+    assert sorted(found) == ["a", "b"]
+
+
+async def test_a_reader_that_is_given_up_takes_nothing_along() -> None:
+    queue = EventQueue()
+    first, second = (asyncio.create_task(queue.read(10, 10)) for _ in range(2))
+    await asyncio.sleep(0)
+    queue.put("a", {})  # Wakes the first, which never gets to read.
+    first.cancel()
+    async with asyncio.timeout(5):
+        assert [event["type"] for event in await second] == ["a"]
+    with pytest.raises(asyncio.CancelledError):
+        await first
+
+
+async def test_closing_ends_all_waiting() -> None:
+    queue = EventQueue()
+    reader = asyncio.create_task(queue.read(1, 60))
+    await asyncio.sleep(0)
+    queue.close()
+    async with asyncio.timeout(5):
+        assert await reader == []
+        assert await queue.read(1, 60) == []
+
+
+@given(st.lists(st.tuples(st.sampled_from(["put", "take", "some"]), st.integers(1, 400)), max_size=60))
+def test_nothing_is_lost_uncounted_and_bounds_hold(script: list[tuple[str, int]]) -> None:
+    async def play() -> None:
+        queue, put, taken = EventQueue(limit=10, limit_bytes=1500), 0, 0
+        for action, number in script:
+            if action == "put":
+                queue.put("even" if number % 2 else "odd", {}, number)
+                put += 1
+            else:
+                taken += len(await queue.read(number % 5 + 1, 0, Filter(("odd",) if action == "some" else ())))
+            assert len(queue) <= 10
+            assert put == taken + len(queue) + queue.dropped
+            assert queue._bytes == sum(size for _, size in queue._events) <= 1500
+
+    asyncio.run(play())
+
+
+def test_times_are_iso_with_milliseconds() -> None:
+    assert iso_time(0.5) == "1970-01-01T00:00:00.500Z"
+    assert size_of("x" * 100) > 100

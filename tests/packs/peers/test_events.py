@@ -1,0 +1,423 @@
+"""Every event of the contract comes from `vdo_receive`, each with what really causes it.
+
+The tests are named `test_…` after the types; the last one sees to it that none is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.packs.peers.callers import Caller, calling, in_the_hall
+from tests.packs.peers.rooms import signalling
+from tests.packs.peers.stranger import Stranger
+from websockets.asyncio.server import ServerConnection, serve
+
+from hubbub import bounds
+
+CONTRACT = (
+    "ready", "connected", "disconnected", "connection_failed", "sdk_error", "reconnect_scheduled",
+    "peer_connected", "peer_disconnected", "data_channel_open", "data_channel_close",
+    "data_received", "send_error", "send_rejected", "heartbeat_sent",
+    "sync_hello_sent", "sync_peer_updated", "sync_peer_rejected", "protocol_auth_failed",
+    "file_offer_received", "file_chunk_received", "file_chunk_rejected", "file_received", "file_transfer_complete",
+    "file_transfer_cancelled",
+    "state_updated", "state_snapshot_merged", "state_protocol_unhandled",
+)  # fmt: skip
+BESIDES = (
+    "protocol_unknown", "file_offer_rejected", "file_protocol_error", "file_protocol_unhandled", "stopped",
+)  # fmt: skip
+"""Events of the original that its contract does not list."""
+
+
+@asynccontextmanager
+async def alone(**arguments: Any) -> AsyncIterator[tuple[Caller, str]]:
+    """One agent in the hall, and where that is."""
+    async with signalling() as host, calling(host) as ann:
+        await ann.connect("ann", **arguments)
+        yield ann, host
+
+
+@asynccontextmanager
+async def visited(greets: bool = True, **arguments: Any) -> AsyncIterator[tuple[Caller, Stranger]]:
+    """One agent, and a stranger that speaks by hand."""
+    async with alone(**arguments) as (ann, host), Stranger(host, "mallory") as mallory:
+        await mallory.view("ann")
+        if greets:
+            mallory.greet()
+            await ann.until_knows("mallory")
+        yield ann, mallory
+
+
+@asynccontextmanager
+async def pair(**arguments: Any) -> AsyncIterator[tuple[Caller, Caller]]:
+    """Two agents that know each other."""
+    async with signalling() as host, in_the_hall(host, "ann", "bob", **arguments) as (ann, bob):
+        yield ann, bob
+
+
+def small_file(**arguments: Any) -> dict[str, Any]:
+    return {"data_base64": base64.b64encode(b"hello").decode(), "name": "a.txt", **arguments}
+
+
+# -- lifecycle -----------------------------------------------------------------------------
+
+
+async def test_ready() -> None:
+    async with alone(target_stream_id="ann", password="x") as (ann, host):
+        event = await ann.event("ready")
+        del event["ts"]
+        assert event == {
+            "type": "ready",
+            "room": "hall",
+            "streamID": "ann",
+            "targetStreamID": None,
+            "host": host,
+            "forceTURN": False,
+        }
+
+
+async def test_connected() -> None:
+    async with alone() as (ann, _):
+        event = await ann.event("connected")
+        assert event.keys() == {"type", "ts"}
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", event["ts"])
+
+
+async def test_disconnected_and_reconnect_scheduled() -> None:
+    async with calling() as ann:
+        async with signalling() as host:
+            ann.host = host
+            await ann.connect("ann", reconnect_ms=50)
+        assert (await ann.event("disconnected")).keys() == {"type", "ts"}
+        event = await ann.event("reconnect_scheduled")
+        assert event["reason"] == "the connection to the signalling server broke"
+        assert 30 <= event["inMs"] <= 70
+        status = await ann.call("vdo_status")
+        assert (status["state"], status["connected"]) == ("reconnecting", False)
+        assert status["reconnect_count"] >= 1
+        assert status["last_disconnected_at"]
+        async with signalling(port=int(host.rpartition(":")[2])):
+            await ann.event("connected")
+            assert (await ann.until(lambda status: status["connected"]))["reconnect_delay_ms"] == 50
+
+
+async def test_connection_failed() -> None:
+    async with alone() as (ann, host), Stranger(host, "mallory") as mallory:
+        address = mallory.said_by_server[0]["list"][0]["UUID"]
+        sdp = "v=0\nm=application nonsense\na=ice-ufrag:\na=fingerprint:\n"
+        offer = mallory.sealed({"type": "offer", "sdp": sdp})
+        await mallory.tell(UUID=address, session="s1", streamID=mallory.names.stream("mallory"), **offer)
+        detail = (await ann.event("connection_failed"))["detail"]
+        assert detail["streamID"] == "mallory"
+        assert detail["reason"]
+
+
+async def test_sdk_error() -> None:
+    async def play(client: ServerConnection) -> None:
+        await client.recv()
+        await client.send(json.dumps({"request": "listing", "list": []}))
+        await client.recv()
+        await client.send(json.dumps({"request": "alert", "message": "we close at noon"}))
+        await client.wait_closed()
+
+    async with serve(play, "127.0.0.1", 0) as server, calling() as ann:
+        ann.host = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        await ann.connect("ann")
+        assert (await ann.event("sdk_error"))["detail"] == {"message": "we close at noon"}
+
+
+async def test_peer_connected_and_data_channel_open() -> None:
+    async with pair() as (ann, _):
+        event = await ann.event("peer_connected")
+        assert event["uuid"] == await ann.uuid("bob")
+        detail = {"uuid": event["uuid"], "type": "viewer", "streamID": "bob"}
+        assert event["detail"] == detail
+        assert (await ann.event("data_channel_open"))["detail"] == detail
+
+
+async def test_peer_disconnected_and_data_channel_close() -> None:
+    async with pair() as (ann, bob):
+        uuid = await ann.uuid("bob")
+        await bob.call("vdo_disconnect")
+        assert (await ann.event("data_channel_close"))["detail"]["uuid"] == uuid
+        event = await ann.event("peer_disconnected")
+        assert event["uuid"] == uuid
+        assert event["detail"] == {"uuid": uuid, "streamID": "bob", "reason": "bye"}
+        assert (await ann.call("vdo_status"))["peer_count"] == 0
+
+
+async def test_data_received() -> None:
+    async with pair() as (ann, bob):
+        for data in (None, 0, "", False, [], {"type": "request"}, "x", {"a": {"b": 1.5}}):
+            assert (await ann.call("vdo_send", data=data))["ok"]
+            event = await bob.event("data_received")
+            assert (event["data"], event["streamID"], event["binaryBase64"]) == (data, "ann", None)
+
+
+async def test_send_error() -> None:
+    async with pair() as (ann, _):
+        sent = await ann.call("vdo_send", data="x" * bounds.PEER_FRAME_BYTES)
+        assert (sent["ok"], list(sent["failed"].values())) == (False, ["too_large"])
+        assert "larger than the 262144" in (await ann.event("send_error"))["message"]
+        assert (await ann.event("send_rejected"))["reason"] == "too_large"
+        assert (await ann.call("vdo_send", data="still there"))["ok"]
+
+
+async def test_send_rejected() -> None:
+    async with alone() as (ann, _):
+        assert not (await ann.call("vdo_send", data=1))["ok"]
+        event = await ann.event("send_rejected")
+        assert (event["reason"], event["target"]) == ("no_open_data_channel", None)
+        assert not (await ann.call("vdo_send", data=1, target="nobody"))["ok"]
+        assert (await ann.event("send_rejected"))["target"] == "nobody"
+
+
+async def test_send_rejected_while_there_is_no_way_to_anybody() -> None:
+    async with calling() as ann:
+        async with signalling() as host:
+            ann.host = host
+            await ann.connect("ann")
+        await ann.event("reconnect_scheduled")
+        assert not (await ann.call("vdo_send", data=1))["ok"]
+        assert (await ann.event("send_rejected"))["reason"] == "not_connected"
+
+
+async def test_heartbeat_sent() -> None:
+    async with pair(heartbeat_ms=100) as (ann, _):
+        await ann.event("heartbeat_sent", ok=True)
+        await ann.event("heartbeat_sent", ok=True)
+        peers = (await ann.call("vdo_sync_peers"))["peers"]
+        assert peers[0]["last_heartbeat_at"]
+        assert (await ann.call("vdo_status"))["last_heartbeat_at"]
+
+
+async def test_stopped() -> None:
+    async with alone() as (ann, _):
+        await ann.take()
+        begun = ann.client.begin(
+            "tools/call", {"name": "vdo_receive", "arguments": {"session_id": ann.session_id, "wait_ms": 30_000}}
+        )
+        await ann.client.settle()
+        await ann.call("vdo_disconnect")
+        told = (await ann.client.answer_to(begun))["result"]["structuredContent"]
+        assert [event["type"] for event in told["events"]] == ["stopped"]
+
+
+# -- who is there ----------------------------------------------------------------------------
+
+
+async def test_sync_hello_sent() -> None:
+    async with pair() as (ann, _):
+        uuid = await ann.uuid("bob")
+        await ann.event("sync_hello_sent", ok=True, target_uuid=uuid)
+        await ann.take()
+        ann.events.clear()
+        assert (await ann.call("vdo_sync_announce", target="bob"))["used_target"] == uuid
+        await ann.event("sync_hello_sent", ok=True, target_uuid=uuid)
+
+
+async def test_sync_peer_updated() -> None:
+    async with pair() as (ann, _):
+        uuid = await ann.uuid("bob")
+        event = await ann.event("sync_peer_updated", uuid=uuid, stream_id="bob")
+        assert event["handshake_state"] in ("hello_received", "ready")
+        assert (event["auth_ok"], event["shared_key_ready"]) == (True, True)
+
+
+async def test_sync_peer_rejected() -> None:
+    async with visited(greets=False, allow_peer_stream_ids=["bob"]) as (ann, mallory):
+        mallory.greet()
+        event = await ann.event("sync_peer_rejected")
+        assert (event["stream_id"], event["reason"]) == ("mallory", "peer_not_allowed")
+        (peer,) = (await ann.call("vdo_sync_peers"))["peers"]
+        assert (peer["handshake_state"], peer["rejected_reason"]) == ("rejected", "peer not on allowlist")
+
+
+async def test_protocol_auth_failed() -> None:
+    async with visited() as (ann, mallory):
+        frame = mallory.trust.frame(None, "state.patch", {"key": "k", "value": 1, "actor": "m", "clock": 1})
+        forged = json.loads(frame)
+        forged["pipe"]["mac"] = "0" * 64
+        mallory.say(forged)
+        event = await ann.event("protocol_auth_failed")
+        assert (event["kind"], event["stream_id"]) == ("state.patch", "mallory")
+
+
+async def test_protocol_unknown() -> None:
+    async with visited() as (ann, mallory):
+        mallory.say(mallory.trust.frame(None, "dance.waltz", {}))
+        event = await ann.event("protocol_unknown")
+        assert (event["kind"], event["stream_id"]) == ("dance.waltz", "mallory")
+
+
+# -- files -----------------------------------------------------------------------------------
+
+
+async def test_a_file_is_told_of_from_its_offer_to_its_end() -> None:
+    """file_offer_received, file_chunk_received, file_received, file_transfer_complete."""
+    async with pair() as (ann, bob):
+        sent = (await ann.call("vdo_file_send", **small_file(transfer_id="t1")))["transfer"]
+        offer = await bob.event("file_offer_received")
+        assert (offer["transfer_id"], offer["from_stream_id"], offer["total_bytes"]) == ("t1", "ann", 5)
+        assert (offer["name"], offer["total_chunks"], offer["next_seq"]) == ("a.txt", 1, 0)
+        chunk = await bob.event("file_chunk_received")
+        assert (chunk["transfer_id"], chunk["seq"], chunk["received_bytes"], chunk["total_bytes"]) == ("t1", 0, 5, 5)
+        received = await bob.event("file_received")
+        assert (received["transfer_id"], received["file_hash"]) == ("t1", sent["file_hash"])
+        complete = await ann.event("file_transfer_complete")
+        assert (complete["transfer_id"], complete["target_uuid"]) == ("t1", await ann.uuid("bob"))
+
+
+def offer_of(**changes: Any) -> dict[str, Any]:
+    plain = {"transfer_id": "t1", "name": "a", "mime": "", "total_bytes": 5, "total_chunks": 1, "chunk_bytes": 1024}
+    return {**plain, "file_hash": "0" * 64, **changes}
+
+
+async def test_file_chunk_rejected() -> None:
+    async with visited() as (ann, mallory):
+        mallory.say(mallory.trust.frame(None, "file.offer", offer_of()))
+        await ann.event("file_offer_received")
+        chunk = {"transfer_id": "t1", "seq": 0, "data_base64": "aGVsbG8=", "chunk_hash": "1" * 64}
+        mallory.say(mallory.trust.frame(None, "file.chunk", chunk))
+        event = await ann.event("file_chunk_rejected")
+        assert (event["transfer_id"], event["seq"], event["reason"]) == ("t1", 0, "chunk_hash_mismatch")
+
+
+async def test_file_offer_rejected() -> None:
+    async with visited() as (ann, mallory):
+        mallory.say(mallory.trust.frame(None, "file.offer", offer_of(total_bytes=0)))
+        event = await ann.event("file_offer_rejected")
+        assert event["transfer_id"] == "t1"
+        assert event["reason"].startswith("total_bytes must be")
+
+
+async def test_file_transfer_cancelled() -> None:
+    async with visited() as (ann, mallory):
+        mallory.say(mallory.trust.frame(None, "file.offer", offer_of()))
+        await ann.event("file_offer_received")
+        mallory.say(mallory.trust.frame(None, "file.cancel", {"transfer_id": "t1"}))
+        event = await ann.event("file_transfer_cancelled")
+        assert (event["transfer_id"], event["from_uuid"]) == ("t1", await ann.uuid("mallory"))
+
+
+async def test_file_protocol_error() -> None:
+    async with visited() as (ann, mallory):
+        mallory.say(mallory.trust.frame(None, "file.chunk", {"seq": 0}))
+        event = await ann.event("file_protocol_error")
+        assert (event["reason"], event["kind"]) == ("missing_transfer_id", "file.chunk")
+
+
+async def test_file_protocol_unhandled() -> None:
+    async with visited() as (ann, mallory):
+        mallory.say(mallory.trust.frame(None, "file.fold", {"transfer_id": "t1"}))
+        event = await ann.event("file_protocol_unhandled")
+        assert (event["transfer_id"], event["kind"]) == ("t1", "file.fold")
+
+
+# -- state -----------------------------------------------------------------------------------
+
+
+async def test_state_updated() -> None:
+    async with pair() as (ann, bob):
+        await ann.call("vdo_state_set", key="k", value=[1])
+        fields = {"key": "k", "actor": "ann", "clock": 1, "value": [1]}
+        await ann.event("state_updated", source="local", **fields)
+        await bob.event("state_updated", source="remote", **fields)
+        async with calling(ann.host) as carol:
+            await carol.connect("carol")
+            await carol.event("state_updated", source="remote_snapshot", **fields)
+
+
+async def test_state_snapshot_merged() -> None:
+    async with pair() as (ann, bob):
+        await ann.call("vdo_state_set", key="k", value=1, broadcast=False)
+        await bob.take()
+        await ann.call("vdo_state_sync", mode="send", target="bob")
+        event = await bob.event("state_snapshot_merged", applied=1)
+        assert (event["from_stream_id"], event["from_uuid"], event["offered"]) == ("ann", await bob.uuid("ann"), 1)
+
+
+async def test_state_protocol_unhandled() -> None:
+    async with visited() as (ann, mallory):
+        mallory.say(mallory.trust.frame(None, "state.forget", {}))
+        event = await ann.event("state_protocol_unhandled")
+        assert (event["kind"], event["from_stream_id"]) == ("state.forget", "mallory")
+        assert event["from_uuid"] == await ann.uuid("mallory")
+
+
+# -- all of them -----------------------------------------------------------------------------
+
+
+def test_every_type_has_a_test() -> None:
+    text = Path(__file__).read_text(encoding="utf-8").partition("# -- lifecycle")[2]
+    for type in (*CONTRACT, *BESIDES):
+        assert re.search(rf'event\("{type}"|"{type}"\]', text), type
+
+
+async def test_no_event_tells_how_a_connection_is_made_or_a_secret() -> None:
+    secret = {"join_token_secret": "s3kr3t-of-all", "password": "pass-of-all", "enforce_join_token": True}
+    async with pair(**secret) as (ann, bob):
+        for caller in (ann, bob):
+            await caller.call("vdo_send", data="x")
+            await caller.call("vdo_file_send", **small_file())
+            await caller.call("vdo_state_set", key="k", value=1)
+        await bob.call("vdo_disconnect")
+        await ann.event("peer_disconnected")
+        told = json.dumps([ann.events, bob.events, await ann.call("vdo_status"), await ann.call("vdo_sync_peers")])
+        for word in ("s3kr3t", "pass-of-all", "candidate", "ice-", "fingerprint", "v=0", "eyJ", "MCowBQYDK2VuAyEA"):
+            assert word not in told, word
+
+
+@pytest.mark.parametrize("host", ["ws://ann:hunter2@127.0.0.1:9/x?key=hunter2", "http://ann:hunter2@there"])
+async def test_an_address_is_told_without_who_logs_in_there(host: str) -> None:
+    async with calling() as ann:
+        error = await ann.failure("vdo_connect", room="hall", host=host)
+        assert "hunter2" not in error["message"]
+        assert "there" in error["message"] or "ws://127.0.0.1:9/x" in error["message"]
+
+
+async def test_waiting_ends_with_the_first_event_that_is_wanted() -> None:
+    async with pair() as (ann, bob):
+        await bob.take()
+        begun = bob.client.begin(
+            "tools/call",
+            {
+                "name": "vdo_receive",
+                "arguments": {"session_id": bob.session_id, "wait_ms": 20_000, "types": ["data_received", "file_*"]},
+            },
+        )
+        await bob.client.settle()  # A long poll keeps nobody else waiting.
+        await ann.call("vdo_state_set", key="k", value=1)
+        await bob.until(lambda status: status["state_keys"] == 1)
+        await ann.call("vdo_send", data="now")
+        told = (await bob.client.answer_to(begun))["result"]["structuredContent"]
+        assert [event["data"] for event in told["events"]] == ["now"]
+        assert told["remaining_events"] >= 1
+        await bob.event("state_updated", source="remote")
+
+
+async def test_what_does_not_fit_pushes_out_the_oldest_and_is_counted() -> None:
+    async with pair(heartbeat_ms=120_000) as (ann, bob):
+        while await bob.take(wait_ms=500):
+            pass  # Until all has been said about two peers that met.
+        for number in range(bounds.PEER_EVENTS + 100):
+            sent = await ann.call("vdo_send", data=number)
+            while not sent["ok"]:
+                await asyncio.sleep(0.01)
+                sent = await ann.call("vdo_send", data=number)
+        await bob.until(
+            lambda status: status["queued_events"] == bounds.PEER_EVENTS and status["dropped_events"] >= 100
+        )
+        told = await bob.call("vdo_receive", max_events=10_000)
+        assert told["event_count"] == len(told["events"]) == 500
+        assert told["remaining_events"] == bounds.PEER_EVENTS - 500
+        assert told["dropped_events"] == 100
+        assert [event["data"] for event in told["events"]] == list(range(100, 600))

@@ -1,0 +1,284 @@
+"""What goes wrong in the world while agents work: servers that restart, agents that die, strangers that rave.
+
+Everything here is a process of its own, as in life, and is called over MCP. What one end says in answer to one
+wrong message is in `files` and `test_reception`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from collections.abc import Callable
+from contextlib import ExitStack
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from tests.packs.peers.bridges import Bridge, bridges
+from tests.packs.peers.programs import Place, begun
+from tests.packs.peers.rooms import signalling
+from tests.packs.peers.stranger import Stranger
+
+from hubbub.errors import HubbubError
+from hubbub.packs.peers.failures import ChannelClosed
+from hubbub.packs.peers.wire import MARK
+
+pytestmark = pytest.mark.deadline(120)
+LARGE_BYTES = 200_000_000
+BLOCK = random.Random(7).randbytes(1_000_000)
+
+
+def large_file(folder: Path, size: int = LARGE_BYTES) -> tuple[Path, str]:
+    """A file of which no two parts are the same; and its hash."""
+    path, digest = folder / "large.bin", sha256()
+    with path.open("wb") as file:
+        for number in range(size // len(BLOCK)):
+            block = number.to_bytes(8) + BLOCK[8:]
+            digest.update(block)
+            file.write(block)
+    return path, digest.hexdigest()
+
+
+def hash_of(path: Path) -> str:
+    with path.open("rb") as file:
+        digest = sha256()
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+async def begun_to_receive(bob: Bridge, share: float = 0.1) -> dict[str, Any]:
+    """The event that says that some of a file is here."""
+    return await bob.until(
+        lambda event: (
+            event["type"] == "file_chunk_received"
+            and event["total_bytes"] * share < event["received_bytes"] < event["total_bytes"] * 0.9
+        ),
+        60,
+    )
+
+
+async def saved(bob: Bridge, transfer_id: str, name: str) -> Path:
+    await bob.call("vdo_file_save", transfer_id=transfer_id, output_path=name)
+    return bob.folder / name
+
+
+async def connected_again(agent: Bridge) -> None:
+    first = await agent.event("connected")
+    await agent.until(lambda event: event["type"] == "connected" and event is not first, 30)
+
+
+def pids_of(folder: Path) -> list[int]:
+    """The servers that work in a folder."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if process.cwd() == str(folder):
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+async def test_signalling_restarts_in_the_middle_of_a_large_file(stage: ExitStack, tmp_path: Path) -> None:
+    place = begun(stage, Place())
+    async with bridges(tmp_path, "ann", "bob", "carol") as (ann, bob, carol):
+        for agent in (ann, bob, carol):
+            await agent.connect(place.host, reconnect_ms=200, max_reconnect_ms=500, file_max_bytes=2 * LARGE_BYTES)
+        await ann.until_knows("bob", "carol")
+        path, digest = large_file(ann.folder)
+        sending = asyncio.create_task(ann.call("vdo_file_send_path", target="bob", file_path=path.name))
+        await begun_to_receive(bob)
+        place.process.kill()
+        await carol.event("reconnect_scheduled")
+        assert (await carol.call("vdo_send", data="we talk all the same", target="ann"))["ok"]
+        await ann.data(lambda data: data == "we talk all the same")
+        assert not sending.done()
+        begun(stage, Place(place.port))
+        transfer = (await sending)["transfer"]
+        assert (transfer["status"], transfer["file_hash"]) == ("completed", digest)
+        await bob.event("file_received", file_hash=digest)
+        assert hash_of(await saved(bob, transfer["transfer_id"], "copy.bin")) == digest
+        for agent in (ann, bob, carol):
+            await connected_again(agent)
+            assert not [event for event in agent.events if event["type"] == "peer_disconnected"]
+
+
+async def test_a_receiver_that_is_killed_and_comes_back_gets_all_of_it(stage: ExitStack, tmp_path: Path) -> None:
+    place = begun(stage, Place())
+    async with bridges(tmp_path, "ann", "carol") as (ann, carol):
+        for agent in (ann, carol):
+            await agent.connect(place.host)
+        path, digest = large_file(ann.folder, 60_000_000)
+        async with bridges(tmp_path, "bob") as (bob,):
+            await bob.connect(place.host)
+            await ann.until_knows("bob", "carol")
+            options = {"target": "bob", "file_path": path.name, "ack_timeout_ms": 5000}
+            sending = asyncio.create_task(ann.ask("vdo_file_send_path", session_id=ann.session, **options))
+            await begun_to_receive(bob)
+            for pid in pids_of(bob.folder):
+                os.kill(pid, signal.SIGKILL)
+        async with bridges(tmp_path, "bob") as (bob,):
+            await bob.connect(place.host)
+            said, is_error = await sending
+            if is_error:  # It gave up in time, and said how to go on.
+                assert "vdo_file_resume" in said["error"]["message"]
+                await ann.until_knows("bob")
+                (known,) = (await ann.call("vdo_file_transfers", direction="outgoing"))["outgoing"]
+                assert known["status"] == "failed"
+                said = await ann.call("vdo_file_resume", transfer_id=known["transfer_id"])
+            assert (said["transfer"]["status"], said["transfer"]["file_hash"]) == ("completed", digest)
+            assert hash_of(await saved(bob, said["transfer"]["transfer_id"], "copy.bin")) == digest
+            assert (await carol.call("vdo_send", data="still here", target="ann"))["ok"]
+
+
+async def test_a_sender_that_is_killed_leaves_nothing_that_looks_complete(stage: ExitStack, tmp_path: Path) -> None:
+    place = begun(stage, Place())
+    async with bridges(tmp_path, "bob") as (bob,):
+        await bob.connect(place.host)
+        async with bridges(tmp_path, "ann") as (ann,):
+            await ann.connect(place.host)
+            await ann.until_knows("bob")
+            path, _ = large_file(ann.folder, 60_000_000)
+            sending = asyncio.create_task(ann.call("vdo_file_send_path", target="bob", file_path=path.name))
+            transfer_id = (await begun_to_receive(bob))["transfer_id"]
+            for pid in pids_of(ann.folder):
+                os.kill(pid, signal.SIGKILL)
+            with pytest.raises(HubbubError):
+                await sending
+        await bob.event("peer_disconnected")
+        assert (await bob.transfer(transfer_id))["status"] == "receiving"
+        said, is_error = await bob.ask("vdo_file_receive", session_id=bob.session, transfer_id=transfer_id)
+        assert is_error
+        assert said["error"]["message"] == f"transfer not complete: {transfer_id}"
+
+
+# -- strangers that rave ---------------------------------------------------------
+
+KINDS = (
+    "sync.hello", "sync.hello_ack", "sync.heartbeat", "sync.reject", "link.offer", "link.answer",
+    "file.offer", "file.accept", "file.chunk", "file.ack", "file.nack", "file.complete", "file.complete_ack",
+    "file.resume_req", "file.resume_state", "file.cancel",
+    "state.patch", "state.snapshot_req", "state.snapshot", "state.other", "file.other", "other", "",
+)  # fmt: skip
+RAVINGS = 6000
+GROWTH_MB = 48.0
+FLOOD_BYTES = 200_000_000
+
+
+def any_value(chance: random.Random, depth: int = 0) -> Any:
+    plain: list[Callable[[], Any]] = [
+        lambda: None, lambda: chance.random() < 0.5, lambda: chance.choice((0, 1, -1, 2**31, 2**53, -(2**63), 1e308)),
+        lambda: chance.choice(("", "x", "bob", "ann", "hall", "\u2028", "../../etc/passwd", "0" * 64, "a" * 300)),
+        lambda: "y" * chance.choice((1000, 20_000)),
+    ]  # fmt: skip
+    nested: list[Callable[[], Any]] = [
+        lambda: [any_value(chance, depth + 1) for _ in range(chance.randrange(4))],
+        lambda: {chance.choice(("key", "2", "", "__proto__")): any_value(chance, depth + 1)},
+    ]
+    return chance.choice(plain if depth > 3 else plain + nested)()
+
+
+def raving(chance: random.Random, name: str) -> dict[str, Any]:
+    """An envelope of any kind, with the fields of all of them, some right and some wrong."""
+    right: dict[str, Any] = {
+        "transfer_id": f"file_{chance.randrange(300)}", "name": "a.bin", "mime": "", "total_bytes": 100, "seq": 0,
+        "total_chunks": 1, "chunk_bytes": 1024, "file_hash": "0" * 64, "next_seq": 0, "data_base64": "AAAA",
+        "chunk_hash": "", "received_bytes": 3, "expected_seq": 0, "reason": "because", "status": "receiving",
+        "key": f"key{chance.randrange(50)}", "value": chance.random(), "actor": name, "clock": chance.randrange(1, 99),
+        "updated_at": "", "entries": [], "actor_clock": {}, "room": "hall", "stream_id": name, "index": 1, "sdp": "v=0",
+        "public_key": None, "join_token": None, "capabilities": {}, "state_digest": "0" * 64,
+    }  # fmt: skip
+    for field in chance.sample(sorted(right), chance.randrange(6)):
+        right[field] = any_value(chance)
+    envelope = {
+        "__vdo_mcp": MARK, "kind": chance.choice(KINDS), "ts": 1, "nonce": f"p_{chance.getrandbits(32):08x}",
+        "room": "hall", "from_stream_id": name, "payload": right,
+    }  # fmt: skip
+    if chance.random() < 0.2:
+        envelope["mac"] = any_value(chance)
+    if chance.random() < 0.1:
+        envelope[chance.choice(sorted(envelope))] = any_value(chance)
+    return envelope
+
+
+async def rave(host: str, name: str, chance: random.Random, count: int) -> int:
+    """Say so many things, on as many connections as that takes; how many were needed."""
+    lives = 0
+    while count > 0:
+        lives += 1
+        async with Stranger(host, f"{name}{lives}") as stranger:
+            await stranger.view("ann")
+            if chance.random() < 0.7:
+                stranger.greet()
+            try:
+                while count > 0:
+                    count -= 1
+                    frame = {"pipe": raving(chance, f"{name}{lives}")} if chance.random() < 0.9 else any_value(chance)
+                    stranger.say(frame if isinstance(frame, dict) else {"pipe": frame})
+                    if count % 50 == 0:
+                        async with asyncio.timeout(2):
+                            await stranger.channel.drain(0)
+            except (ChannelClosed, TimeoutError):
+                continue  # It was shown the door; that word may get lost.
+    return lives
+
+
+@pytest.mark.parametrize("gate", [{}, {"require_session_mac": True, "enforce_join_token": True}], ids=["open", "gated"])
+async def test_whatever_strangers_say_the_others_go_on(gate: dict[str, Any], tmp_path: Path) -> None:
+    """Of every kind, in any order, right and wrong: nothing breaks, nothing grows, no file is complete."""
+    secret = {"join_token_secret": "only ours"} if gate else {}
+    async with signalling() as host, bridges(tmp_path, "ann", "bob") as (ann, bob):
+        for agent in (ann, bob):
+            await agent.connect(host, **gate, **secret)
+        await ann.until_knows("bob")
+        (pid,) = pids_of(ann.folder)
+        chance = random.Random(1)
+        await rave(host, "first", chance, RAVINGS // 4)
+        before = psutil.Process(pid).memory_info().rss
+        await rave(host, "then", chance, RAVINGS)
+        grown_mb = (psutil.Process(pid).memory_info().rss - before) / 1e6
+        assert grown_mb < GROWTH_MB, f"it grew by {grown_mb:.0f} MB"
+        incoming = (await ann.call("vdo_file_transfers"))["incoming"]
+        assert not [transfer for transfer in incoming if transfer["status"] == "completed"]
+        if gate:
+            assert incoming == []
+            assert (await ann.call("vdo_state_get"))["value"] == {}
+        await they_work(ann, bob)
+
+
+async def they_work(ann: Bridge, bob: Bridge) -> None:
+    """A message, a value and a file from one to the other."""
+    assert (await ann.call("vdo_send", data={"n": 1}, target="bob"))["ok"]
+    await bob.data(lambda data: data == {"n": 1})
+    await ann.call("vdo_state_set", key="plan", value="go on")
+    await bob.event("state_updated", key="plan", value="go on")
+    path, digest = large_file(ann.folder, 5_000_000)
+    sent = await ann.call("vdo_file_send_path", target="bob", file_path=path.name)
+    assert sent["transfer"]["status"] == "completed"
+    await bob.event("file_received", file_hash=digest)
+
+
+async def test_a_flood_of_the_largest_frames_is_bounded(tmp_path: Path) -> None:
+    """A stranger in an open room may say what it likes; what nobody reads is kept up to a limit."""
+    async with signalling() as host, bridges(tmp_path, "ann", "bob") as (ann, bob):
+        for agent in (ann, bob):
+            await agent.connect(host)
+        await ann.until_knows("bob")
+        (pid,) = pids_of(ann.folder)
+        before = psutil.Process(pid).memory_info().rss
+        async with Stranger(host) as mallory:
+            await mallory.view("ann")
+            mallory.greet()
+            for _ in range(FLOOD_BYTES // 250_000):
+                mallory.say({"pipe": "z" * 250_000})
+                await mallory.channel.drain()
+            await mallory.channel.drain(0)
+        grown_mb = (psutil.Process(pid).memory_info().rss - before) / 1e6
+        assert grown_mb < 2 * GROWTH_MB, f"it grew by {grown_mb:.0f} MB"
+        assert (await ann.call("vdo_status"))["dropped_events"] > 0
+        await they_work(ann, bob)

@@ -1,0 +1,107 @@
+"""Two agents on two machines, as far as the kernel is concerned: network namespaces with a cable between them.
+
+The cable is the only way from one to the other, and it can be pulled.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from tests.packs.peers.programs import Agent, Place, begun
+
+ADDRESSES = ("10.213.7.1", "10.213.7.2")
+
+
+def ip(*arguments: str) -> None:
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, timeout=10)
+    if done.returncode:
+        raise OSError(done.stderr.strip())
+
+
+class Cable:
+    """Two namespaces, each with one end of the cable."""
+
+    def __init__(self, stage: ExitStack) -> None:
+        self.names = [f"hubbub-{os.getpid()}-{side}" for side in "ab"]
+        devices = [f"hb{os.getpid()}{side}" for side in "ab"]
+        for name in self.names:
+            ip("netns", "add", name)
+            stage.callback(ip, "netns", "delete", name)
+        own, other = devices
+        ip("link", "add", own, "netns", self.names[0], "type", "veth", "peer", "name", other, "netns", self.names[1])
+        for name, device, address in zip(self.names, devices, ADDRESSES, strict=True):
+            ip("-n", name, "address", "add", f"{address}/24", "dev", device)
+            ip("-n", name, "link", "set", "lo", "up")
+            ip("-n", name, "link", "set", device, "up")
+        self._end = devices[0]
+
+    def within(self, side: int) -> list[str]:
+        """What a command begins with that runs on one side."""
+        return ["ip", "netns", "exec", self.names[side]]
+
+    def pull(self) -> None:
+        ip("-n", self.names[0], "link", "set", self._end, "down")
+
+    def plug(self) -> None:
+        ip("-n", self.names[0], "link", "set", self._end, "up")
+
+
+@pytest.fixture
+def cable() -> Iterator[Cable]:
+    if shutil.which("ip") is None:
+        pytest.skip("no `ip` here (`apt install iproute2`): no network namespaces can be made")
+    with ExitStack() as stage:
+        try:
+            cable = Cable(stage)
+        except OSError as error:
+            pytest.skip(f"this host allows no network namespaces with a veth pair: {error}")
+        yield cable
+
+
+@pytest.fixture
+def agents(cable: Cable, stage: ExitStack) -> tuple[Agent, Agent]:
+    """Ann has the signalling server beside her, bob comes over the cable."""
+    place = begun(stage, Place(0, "--host", ADDRESSES[0], "--insecure", within=cable.within(0)))
+    options = {"reconnect_s": 0.2, "max_reconnect_s": 1.0}
+    ann, bob = (
+        begun(stage, Agent(place.host, name, within=cable.within(side), **options))
+        for side, name in enumerate(("ann", "bob"))
+    )
+    ann.until("ready_peer", peer="bob")
+    bob.until("ready_peer", peer="ann")
+    return ann, bob
+
+
+def test_agents_on_two_machines_exchange_messages_and_bytes(agents: tuple[Agent, Agent]) -> None:
+    ann, bob = agents
+    ann.do("send", {"n": 1})
+    assert bob.until("data") == {"type": "data", "peer": "ann", "data": {"n": 1}}
+    bob.do("bytes", "ann", 5_000_000)
+    assert ann.until("bytes")["count"] == 5_000_000 // 65000 * 65000
+
+
+def test_a_cable_that_is_pulled_for_a_moment_breaks_nothing(cable: Cable, agents: tuple[Agent, Agent]) -> None:
+    ann, bob = agents
+    ann.do("bytes", "bob", 60_000_000)
+    cable.pull()
+    with pytest.raises(AssertionError, match="nothing came"):
+        bob.until("bytes", 2)
+    cable.plug()
+    assert bob.until("bytes")["count"] == 60_000_000 // 65000 * 65000
+    assert not any('"gone"' in line for line in ann.seen + bob.seen)
+
+
+def test_agents_find_each_other_again_when_the_cable_is_back(cable: Cable, agents: tuple[Agent, Agent]) -> None:
+    ann, bob = agents
+    cable.pull()
+    ann.until("gone", 10.5, peer="bob")
+    bob.until("gone", 10.5, peer="ann")
+    cable.plug()
+    ann.until("ready_peer", 60, peer="bob")
+    ann.do("send", "back")
+    bob.until("data", data="back")

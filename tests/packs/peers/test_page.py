@@ -1,0 +1,130 @@
+"""A page in a real browser that is in the room as an original would be: its own JSON, cryptography and WebRTC.
+
+`page/original.js` says what it does; it knows nothing of Hubbub.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from tests.browser.visiting import Pages, find_chromium, visiting
+from tests.packs.peers.bridges import Bridge, bridges
+from tests.packs.peers.rooms import End, room, signalling
+
+HERE = Path(__file__).parent / "page"
+ROLES = ("publisher", "viewer")
+"""What the page is: whom Hubbub asks, or who asks Hubbub."""
+START_S = 40.0
+
+
+class Page:
+    """Opens pages that join rooms."""
+
+    def __init__(self, chromium: str, folder: Path) -> None:
+        self._chromium, self._folder = chromium, folder
+        self._pages = Pages(HERE)
+
+    @contextmanager
+    def joining(self, host: str, role: str, target: str) -> Iterator[None]:
+        """A page called `page` in the room `hall`; what goes wrong inside it fails the test."""
+        question = {"host": host, "room": "hall", "name": "page"} | ({"target": target} if role == "viewer" else {})
+        url = f"{self._pages.origin('127.0.0.1')}/original.html?{urlencode(question)}"
+        try:
+            with visiting(self._chromium, url, self._folder):
+                yield
+        finally:
+            troubles = [body.decode() for body in list(self._pages.findings.queue)]
+            assert not troubles
+
+    def close(self) -> None:
+        self._pages.close()
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
+    chromium = find_chromium()
+    if chromium is None:
+        pytest.skip("no Chromium here: `make setup` as root on Debian installs it")
+    page = Page(chromium, tmp_path)
+    yield page
+    page.close()
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("engine", ["wrtc", "aiortc"])
+async def test_a_page_is_known_and_exchanges_messages(page: Page, engine: str, role: str) -> None:
+    async with signalling() as host:
+        ann, notes = (end := End(host, "ann", engine)), end.notes
+        async with room(ann):
+            with page.joining(host, role, "ann"):
+                await notes.until(lambda: ann.knows("page"), START_S)
+                peer = ann.mesh.find("page")
+                assert peer is not None
+                assert not peer.capabilities.hubbub_v1
+                value = {"2": 1.50, "1": ["é", "\u2028", 1e-7, 2**60, -0.0], "deep": {"": None}}
+                assert ann.mesh.send({"please": "echo", "value": value}, to="page").ok
+                await notes.until(lambda: notes.data)
+                assert notes.data == [("page", {"echo": value})]
+                # What it says of itself is signed, over text that only JavaScript writes like that.
+                await notes.until(lambda: notes.envelopes)
+                assert {(name, envelope.kind) for name, envelope in notes.envelopes} == {("page", "state.snapshot_req")}
+                assert all(envelope.mac for _, envelope in notes.envelopes)
+                assert not notes.of("protocol_auth_failed")
+            await notes.until(lambda: "page" in notes.gone)
+
+
+async def test_what_is_signed_for_a_page_is_what_javascript_signs(page: Page) -> None:
+    """The page complains about an envelope whose MAC is missing or wrong, and about nothing else."""
+    async with signalling() as host:
+        ann = End(host, "ann", require_session_mac=True)
+        async with room(ann):
+            with page.joining(host, "viewer", "ann"):
+                await ann.notes.until(lambda: ann.knows("page"), START_S)
+                values = (1.0, 1e21, 1e-7, 2**53 + 1, {"b": 1, "2": 1, "10": 1}, "\ud800", "\u2028\x7f\x01é", None)
+                for clock, value in enumerate(values, 1):
+                    patch = {"key": "k", "value": value, "actor": "ann", "clock": clock, "updated_at": ""}
+                    assert ann.mesh.send_envelope("state.patch", patch).ok
+                assert ann.mesh.send({"please": "echo", "value": "all heard"}).ok
+                await ann.notes.until(lambda: ann.notes.data)
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_a_page_exchanges_messages_and_files_with_an_agent(page: Page, tmp_path: Path, role: str) -> None:
+    async with signalling() as host, bridges(tmp_path, "ann") as (ann,):
+        await ann.connect(host)
+        with page.joining(host, role, "ann"):
+            await ann.until_knows("page", wait_s=START_S)
+            await ann.call("vdo_send", target="page", data={"please": "echo", "value": "from an agent"})
+            await ann.data(lambda data: data == {"echo": "from an agent"})
+            await take_a_file(ann, bytes_=300_000)
+            await give_a_file(ann, bytes_=300_000)
+
+
+async def take_a_file(ann: Bridge, bytes_: int) -> None:
+    """From the page: its chunks come one by one, each in an envelope, and are acknowledged."""
+    await ann.call("vdo_send", target="page", data={"please": "send", "bytes": bytes_, "seed": 7})
+    sent = (await ann.data(lambda data: "sent" in data))["sent"]
+    whole = bytes((at * 7 + (at >> 8)) & 255 for at in range(bytes_))
+    assert sent["file_hash"] == sha256(whole).hexdigest()
+    came = await ann.event("file_received", transfer_id=sent["transfer_id"])
+    assert (came["name"], came["total_bytes"], came["file_hash"]) == ("page.bin", bytes_, sent["file_hash"])
+    read = await ann.call("vdo_file_receive", transfer_id=sent["transfer_id"])
+    assert b64decode(read["data_base64"]) == whole
+
+
+async def give_a_file(ann: Bridge, bytes_: int) -> None:
+    """To the page: it takes envelopes only, and looks at every hash."""
+    whole = bytes(at * 11 & 255 for at in range(bytes_))
+    (ann.folder / "given.bin").write_bytes(whole)
+    given = await ann.call("vdo_file_send_path", target="page", file_path="given.bin")
+    assert given["transfer"]["status"] == "completed"
+    received = (await ann.data(lambda data: "received" in data))["received"]
+    hash_ = sha256(whole).hexdigest()
+    assert received["hash"] == given["transfer"]["file_hash"] == hash_
+    assert (received["name"], received["bytes"]) == ("given.bin", bytes_)

@@ -1,0 +1,264 @@
+"""Whatever comes over a channel or from the signalling server: nothing breaks, and a gate stays shut.
+
+No network: the engine and the server are played here, so that thousands of messages cost nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.packs.peers.rooms import Notes
+from tests.packs.peers.test_wire import KINDS, json_values, payloads
+
+from hubbub import bounds
+from hubbub.packs.peers.engine import Candidate, Channel, Connection
+from hubbub.packs.peers.engine_channel import EngineChannel
+from hubbub.packs.peers.failures import NegotiationFailed, WireError
+from hubbub.packs.peers.mesh import Mesh
+from hubbub.packs.peers.room import RoomOptions
+from hubbub.packs.peers.signalling import Incoming, Listing, Message, PlayRequest, read_message
+from hubbub.packs.peers.trust import Trust
+from hubbub.packs.peers.wire import MARK
+
+GATES: list[dict[str, Any]] = [
+    {"enforce_join_token": True, "join_token_secrets": ("sek",)},
+    {"allow_peer_stream_ids": ("bob",)},
+    {"require_session_mac": True, "allow_peer_stream_ids": ("bob",)},
+]
+
+
+class Pipe(EngineChannel):
+    """A channel that leads nowhere."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__(label, lambda: 262_144)
+        self.sent: list[bytes | str] = []
+
+    def _push(self, data: bytes | str) -> None:
+        self.sent.append(data)
+
+    def _waiting(self) -> int:
+        return 0
+
+    def _watch(self, low: int) -> None: ...
+
+    def _shut(self) -> None: ...
+
+
+class Wire:
+    """A connection whose channel opens by itself."""
+
+    name = "played"
+
+    def __init__(self) -> None:
+        self.on_candidate: Callable[[Candidate], None] = lambda _: None
+        self.on_channel: Callable[[Channel], None] = lambda _: None
+        self.on_state: Callable[[Any], None] = lambda _: None
+        self.state: Any = "new"
+        self.channels: list[Pipe] = []
+
+    def create_channel(self, label: str) -> Channel:
+        self.channels.append(Pipe(label))
+        return self.channels[-1]
+
+    async def offer(self, *, restart: bool = False) -> str:
+        for channel in self.channels:
+            channel.now_open()
+        return "v=0"
+
+    async def answer(self, offer_sdp: str) -> str:
+        raise NegotiationFailed("no")
+
+    async def accept(self, answer_sdp: str) -> None:
+        raise NegotiationFailed("no")
+
+    async def add_candidate(self, candidate: Candidate) -> None: ...
+
+    async def close(self) -> None:
+        for channel in self.channels:
+            channel.now_closed()
+
+
+class Played:
+    """An engine, and a signalling server, that we play."""
+
+    name = "played"
+    is_up = True
+
+    def __init__(self) -> None:
+        self.on_message: Callable[[Incoming], None] = lambda _: None
+        self.on_lost: Callable[[str, float], None] = lambda *_: None
+        self.on_entered: Callable[[], None] = lambda: None
+        self.wires: list[Wire] = []
+        self.said: list[Message] = []
+
+    def connection(self, ice_servers: Any = (), *, relay_only: bool = False) -> Connection:
+        self.wires.append(Wire())
+        return self.wires[-1]
+
+    async def enter(self) -> Listing:
+        return Listing(())
+
+    def send(self, message: Message) -> None:
+        self.said.append(message)
+
+    async def close(self) -> None: ...
+
+
+async def breath() -> None:
+    """Let everything that was begun go on."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def with_a_peer(scene: Callable[[Mesh, Played, Pipe, Notes], Coroutine[Any, Any, None]], **options: Any) -> None:
+    """Play a scene in which somebody at the address `u` has an open channel to us."""
+
+    async def play() -> None:
+        played, notes = Played(), Notes()
+        mesh = Mesh(RoomOptions(room="hall", stream_id="ann", **options), notes, engine=played, signalling=played)
+        await mesh.connect()
+        try:
+            played.on_message(PlayRequest("u"))
+            await breath()
+            (pipe,) = played.wires[0].channels
+            assert pipe.sent
+            await scene(mesh, played, pipe, notes)
+        finally:
+            await mesh.disconnect()
+
+    asyncio.run(play())
+
+
+hellos = st.fixed_dictionaries(
+    {},
+    optional={
+        "capabilities": st.dictionaries(st.sampled_from(["hubbub_v1", "bulk_v1", "sync_v1"]), st.booleans())
+        | json_values,
+        "public_key": st.just("KEY") | json_values,
+        "join_token": json_values,
+    },
+)
+envelopes = st.fixed_dictionaries(
+    {
+        "__vdo_mcp": st.just(MARK),
+        "kind": st.sampled_from(KINDS) | st.just("sync.hello"),
+        "ts": st.just(1),
+        "nonce": st.sampled_from(["p_00000000", "h_0000000000000001"]),
+        "room": st.just("hall") | st.text(max_size=3),
+        "from_stream_id": st.sampled_from(["mallory", "ann", ""]),
+        "payload": payloads | hellos,
+    },
+    optional={"mac": st.sampled_from(["", "0" * 64]) | json_values},
+)
+controls = st.dictionaries(
+    st.sampled_from(["ping", "pong", "description", "candidates", "candidate", "vector", "iceRestartRequest", "info"]),
+    json_values,
+    min_size=1,
+    max_size=2,
+)
+frames = envelopes.map(lambda it: {"pipe": it}) | json_values.map(lambda it: {"pipe": it}) | controls
+strange = st.text(max_size=20) | st.binary(max_size=20)
+
+
+@pytest.mark.parametrize("gate", GATES, ids=["token", "list", "mac"])
+@given(script=st.lists(frames | strange, min_size=1, max_size=12))
+def test_nothing_passes_a_gate_whatever_is_said(gate: dict[str, Any], script: list[Any]) -> None:
+    public_key = Trust(RoomOptions(room="hall", stream_id="mallory")).hello()["public_key"]
+
+    async def scene(mesh: Mesh, played: Played, pipe: Pipe, notes: Notes) -> None:
+        for frame in script:
+            text = frame if isinstance(frame, str | bytes) else json.dumps(frame).replace('"KEY"', f'"{public_key}"')
+            pipe.received(text)
+        await breath()
+        assert (notes.data, notes.envelopes, notes.bytes, notes.ready) == ([], [], [], [])
+        assert not mesh.send("secret").ok
+        assert not any("secret" in str(text) for text in pipe.sent)
+        assert not notes.of("sdk_error")
+
+    with_a_peer(scene, **gate)
+
+
+def test_who_is_kept_out_cannot_push_out_what_others_said() -> None:
+    mallory = Trust(RoomOptions(room="hall", stream_id="mallory"))
+    hello = mallory.frame(None, "sync.hello", mallory.hello())
+    frames = ['{"pipe":"x"}', hello, mallory.frame(None, "sync.what", {})]
+
+    async def scene(mesh: Mesh, played: Played, pipe: Pipe, notes: Notes) -> None:
+        before = len(notes.events)
+        for _ in range(500):
+            for frame in frames:
+                pipe.received(frame)
+        types = {event["type"] for event in notes.events[before:]}
+        assert types == {"protocol_auth_failed", "sync_peer_rejected", "protocol_unknown"}
+        assert len(notes.events) - before == bounds.PEER_REFUSALS
+
+    with_a_peer(scene, allow_peer_stream_ids=("bob",))
+
+
+@given(script=st.lists(frames | strange, min_size=1, max_size=12))
+def test_in_an_open_room_nothing_breaks(script: list[Any]) -> None:
+    async def scene(mesh: Mesh, played: Played, pipe: Pipe, notes: Notes) -> None:
+        for frame in script:
+            pipe.received(frame if isinstance(frame, str | bytes) else json.dumps(frame))
+        await breath()
+        assert not notes.of("sdk_error")
+        assert all(view.stream_id in (None, "mallory") for view in mesh.peers)
+        mesh.send("on we go")
+
+    with_a_peer(scene)
+
+
+messages = st.fixed_dictionaries(
+    {"UUID": st.sampled_from(["u", "v"]) | json_values},
+    optional={
+        "request": st.sampled_from(
+            ["play", "offerSDP", "listing", "someonejoined", "videoaddedtoroom", "bye", "alert"]
+        ),
+        "streamID": st.sampled_from(["mallory808d64", "bob808d64", "ann808d64", "x"]) | json_values,
+        "session": st.just("SESSION") | st.text(max_size=4),
+        "description": json_values,
+        "vector": st.just("00" * 16) | json_values,
+        "candidates": json_values,
+        "type": st.sampled_from(["local", "remote"]),
+        "list": json_values,
+        "iceRestartRequest": st.booleans(),
+    },
+)
+
+
+@given(script=st.lists(messages, min_size=1, max_size=15))
+def test_whatever_the_server_says_nothing_breaks(script: list[Any]) -> None:
+    async def scene(mesh: Mesh, played: Played, pipe: Pipe, notes: Notes) -> None:
+        session = played.said[0]["session"]
+        for message in script:
+            if message.get("session") == "SESSION":
+                message["session"] = session
+            try:
+                incoming = read_message(message)
+            except WireError:
+                continue
+            if incoming is not None:
+                played.on_message(incoming)
+        await breath()
+        assert not [event for event in notes.of("sdk_error") if "Error" in str(event)]
+        assert len(mesh.peers) <= 1 + len(script)
+
+    with_a_peer(scene)
+
+
+def test_a_full_roster_is_the_end_of_endless_callers() -> None:
+    async def scene(mesh: Mesh, played: Played, pipe: Pipe, notes: Notes) -> None:
+        for number in range(500):
+            played.on_message(PlayRequest(f"caller{number}"))
+        await breath()
+        assert len(mesh.peers) == mesh.options.max_peers
+        assert len(played.wires) == mesh.options.max_peers
+
+    with_a_peer(scene, max_peers=7)

@@ -1,0 +1,258 @@
+"""Names, seals, tokens and MACs, with values that the original was seen to make."""
+
+import base64
+import hmac
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.packs.peers.judge import Judge
+
+from hubbub.packs.peers import names, sealing, session_mac, tokens
+from hubbub.packs.peers.wire import Envelope
+
+SECRET = "sek"
+TOKEN = (
+    "eyJyb29tIjoiciIsInN0cmVhbV9pZCI6ImEiLCJleHAiOjE3MDAwMDA2MDAwMDAsIm5vbmNlIjoiam9pbl8wMDAwMDAwMCJ9"
+    ".wLB-NO1836r7lHMNLmcKmuE3uAQrhgCpKu9PkIo1E9k"
+)
+PATCH = Envelope(
+    kind="state.patch",
+    ts=1700000000000,
+    nonce="p_00000000",
+    room="r",
+    from_stream_id="a",
+    payload={"key": "k", "value": 1, "actor": "a", "clock": 1, "updated_at": "2026-01-01T00:00:00.000Z"},
+)
+
+
+# -- names ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("my-room", "my_room"), ("  weird!!!id ", "weird_id"), ("__a__", "a"), ("é", ""), ("", ""), ("a b-c", "a_b_c")],
+)
+def test_names_are_sanitised(text: str, name: str) -> None:
+    assert names.sanitise(text) == name
+
+
+def test_rooms_and_streams_are_hashed_as_the_original_does() -> None:
+    usual = names.WireNames()
+    assert usual.room("cap1") == "051dccbe9f26fe58"
+    assert usual.stream("alice") == "alice808d64"
+    assert usual.clear("alice808d64") == "alice"
+    assert usual.clear("alice000000") is None
+    assert usual.clear("808d64") is None
+
+
+def test_long_names_are_cut_before_they_are_hashed() -> None:
+    usual = names.WireNames()
+    assert usual.room("r" * 40) == usual.room("r" * 30) != usual.room("r" * 29)
+    assert usual.stream("s" * 70) == "s" * 64 + "808d64"
+
+
+def test_without_a_password_names_are_sent_as_they_are() -> None:
+    plain = names.WireNames(False)
+    assert (plain.room("cap1"), plain.stream("alice"), plain.clear("alice"), plain.key) == (
+        "cap1",
+        "alice",
+        "alice",
+        None,
+    )
+
+
+@pytest.mark.parametrize("password", [None, "", "   "])
+def test_no_password_means_the_usual_one(password: str | None) -> None:
+    assert names.WireNames(password).key == names.WireNames(names.USUAL_PASSWORD).key
+
+
+@given(password=st.text(min_size=1, max_size=12).filter(str.strip))
+def test_passwords_are_escaped_like_javascript(judge: Judge, password: str) -> None:
+    assert names.WireNames(password).password == judge.escape(password.strip())
+
+
+def test_session_ids_are_short_and_differ() -> None:
+    found = {names.session_id() for _ in range(100)}
+    assert len(found) == 100
+    assert all(len(session) == 8 and session.isalnum() for session in found)
+
+
+# -- seals ---------------------------------------------------------------------
+
+
+def test_a_description_is_sealed_as_the_original_does() -> None:
+    key = names.WireNames().key
+    assert key is not None
+    sealed, vector = sealing.seal(key, {"type": "offer", "sdp": "v=0"}, bytes(16))
+    assert sealed == "21ef9a455bd1a4162bd10cafa6798b944e8c50cff7e6b35e13716428e49407a3"
+    assert sealing.unseal(key, sealed, vector) == {"type": "offer", "sdp": "v=0"}
+
+
+@given(value=st.dictionaries(st.text(max_size=5), st.text(max_size=40), max_size=4))
+def test_what_is_sealed_can_be_opened(value: dict[str, str]) -> None:
+    key = names.WireNames("pass word").key
+    assert key is not None
+    assert sealing.unseal(key, *sealing.seal(key, value)) == value
+
+
+def test_another_password_does_not_open_it() -> None:
+    ours, theirs = names.WireNames("a").key, names.WireNames("b").key
+    assert ours is not None
+    assert theirs is not None
+    for _ in range(20):
+        with pytest.raises(sealing.SealBroken):
+            sealing.unseal(theirs, *sealing.seal(ours, {"type": "offer"}))
+
+
+@given(
+    sealed=st.text("0123456789abcdefg", max_size=70) | st.none() | st.integers(),
+    vector=st.none() | st.text("0123456789abcdef", max_size=34) | st.just("00" * 16),
+)
+def test_garbage_is_never_opened(sealed: object, vector: str | None) -> None:
+    with pytest.raises(sealing.SealBroken):
+        sealing.unseal(bytes(32), sealed, vector)
+
+
+# -- keys ----------------------------------------------------------------------
+
+
+def test_two_ends_come_to_the_same_key() -> None:
+    ours, theirs, stranger = sealing.KeyPair(), sealing.KeyPair(), sealing.KeyPair()
+    assert ours.public.startswith("MCowBQYDK2VuAyEA")
+    assert len(base64.b64decode(ours.public)) == 44
+    assert ours.shared_with(theirs.public) == theirs.shared_with(ours.public)
+    assert len(ours.shared_with(theirs.public)) == 32
+    assert stranger.shared_with(theirs.public) != ours.shared_with(theirs.public)
+
+
+@pytest.mark.parametrize(
+    "public",
+    ["", "x", "é", base64.b64encode(bytes(44)).decode(), base64.b64encode(sealing._SPKI_HEAD + bytes(32)).decode()],
+)
+def test_what_is_no_key_is_refused(public: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        sealing.KeyPair().shared_with(public)
+
+
+# -- tokens --------------------------------------------------------------------
+
+
+def test_a_token_is_made_as_the_original_does() -> None:
+    assert tokens.mint(SECRET, "r", "a", 1700000600000, "join_00000000") == TOKEN
+    tokens.check(TOKEN, (SECRET,), "r", "a", 1700000599999)
+
+
+@pytest.mark.parametrize(
+    ("token", "room", "stream", "now", "reason"),
+    [
+        (TOKEN, "other", "a", 0, "join token room mismatch"),
+        (TOKEN, "r", "b", 0, "join token stream mismatch"),
+        (TOKEN, "r", "a", 1700000600000, "join token expired"),
+        (TOKEN[:-1] + "A", "r", "a", 0, "invalid token signature"),
+        (TOKEN + "=", "r", "a", 0, "invalid token signature"),
+        ("a" + TOKEN, "r", "a", 0, "invalid token signature"),
+        (TOKEN + ".x", "r", "a", 0, "invalid token format"),
+        ("", "r", "a", 0, "invalid token format"),
+        (".", "r", "a", 0, "invalid token format"),
+        ("é.é", "r", "a", 0, "invalid token format"),
+        ("a." * 5000, "r", "a", 0, "invalid token format"),
+    ],
+)
+def test_a_bad_token_is_refused(token: str, room: str, stream: str, now: int, reason: str) -> None:
+    with pytest.raises(tokens.TokenRefused, match=reason):
+        tokens.check(token, (SECRET,), room, stream, now)
+
+
+@pytest.mark.parametrize("payload", [b"[]", b"not json", b'{"exp":"soon"}', b'{"exp":true}', b"\xff"])
+def test_a_signed_token_with_a_wrong_payload_is_refused(payload: bytes) -> None:
+    head = base64.urlsafe_b64encode(payload).rstrip(b"=").decode()
+    tail = base64.urlsafe_b64encode(hmac.digest(SECRET.encode(), head.encode(), "sha256")).rstrip(b"=").decode()
+    with pytest.raises(tokens.TokenRefused, match="invalid token payload"):
+        tokens.check(f"{head}.{tail}", (SECRET,), "r", "a", 0)
+
+
+def test_an_old_secret_of_the_ring_still_opens() -> None:
+    tokens.check(TOKEN, ("new", SECRET), "r", "a", 0)
+    with pytest.raises(tokens.TokenRefused, match="signature"):
+        tokens.check(TOKEN, ("new",), "r", "a", 0)
+
+
+def test_without_a_secret_any_token_passes() -> None:
+    tokens.check("anything", (), "r", "a", 0)
+
+
+@given(position=st.integers(0, len(TOKEN) - 1), letter=st.sampled_from("ABCxyz019-_."))
+def test_a_changed_token_never_passes(position: int, letter: str) -> None:
+    forged = TOKEN[:position] + letter + TOKEN[position + 1 :]
+    if forged != TOKEN:
+        with pytest.raises(tokens.TokenRefused):
+            tokens.check(forged, (SECRET,), "r", "a", 0)
+
+
+# -- MACs ----------------------------------------------------------------------
+
+
+def test_a_mac_is_made_as_the_original_does() -> None:
+    mac = session_mac.sign(bytes([1]) * 32, PATCH.signed_text)
+    assert mac == "84c42b030d77668d11c2c5e4897435701c8a5bd3d58d36f2d1ba6c9ccfad8a1c"
+    assert session_mac.is_signed(bytes([1]) * 32, PATCH.signed_text, mac)
+    assert not session_mac.is_signed(bytes([2]) * 32, PATCH.signed_text, mac)
+    assert not session_mac.is_signed(bytes([1]) * 32, PATCH.signed_text + " ", mac)
+    assert not session_mac.is_signed(bytes([1]) * 32, PATCH.signed_text, mac.upper())
+    assert not session_mac.is_signed(bytes([1]) * 32, PATCH.signed_text, "\ud800é")
+
+
+@given(order=st.permutations(range(1, 12)), again=st.lists(st.integers(1, 11), max_size=8))
+def test_every_number_is_taken_once_in_any_order(order: list[int], again: list[int]) -> None:
+    window = session_mac.Window(width=16)
+    for number in order:
+        window.take(number)
+    for number in again:
+        with pytest.raises(session_mac.Replayed):
+            window.take(number)
+
+
+def test_numbers_older_than_the_window_are_refused() -> None:
+    window = session_mac.Window(width=8)
+    window.take(100)
+    window.take(93)
+    with pytest.raises(session_mac.Replayed):
+        window.take(92)
+    window.take(10**6)
+    with pytest.raises(session_mac.Replayed):
+        window.take(100)
+
+
+@pytest.mark.parametrize(
+    "nonce", ["p_00000000", "", "h_1", "h_000000000000000G", "h_0000000000000001 ", "h_٠" + "0" * 15]
+)
+def test_a_nonce_that_does_not_count_is_refused(nonce: str) -> None:
+    with pytest.raises(session_mac.Replayed):
+        session_mac.Window().take_nonce(nonce)
+
+
+def test_a_forgotten_counter_goes_on_above_where_it_was() -> None:
+    uses = session_mac.KeyUses(limit=1)
+    window = session_mac.Window()
+    for moment in (1000, 1001, 1002):
+        window.take_nonce(uses.of(b"a", moment).outgoing.nonce())
+        window.take_nonce(uses.of(b"a", moment).outgoing.nonce())
+        uses.of(b"b", moment)
+
+
+def test_frames_of_bytes_are_signed_and_taken_once() -> None:
+    key = session_mac.bulk_key(bytes(32), "alice")
+    frame = session_mac.seal_frame(key, 7, b"data")
+    window = session_mac.Window()
+    assert session_mac.open_frame(key, frame, window) == b"data"
+    with pytest.raises(session_mac.Replayed):
+        session_mac.open_frame(key, frame, window)
+    with pytest.raises(ValueError, match="not signed"):
+        session_mac.open_frame(session_mac.bulk_key(bytes(32), "bob"), frame, session_mac.Window())
+
+
+@given(frame=st.binary(max_size=60))
+def test_forged_frames_are_refused(frame: bytes) -> None:
+    with pytest.raises(ValueError, match="frame"):
+        session_mac.open_frame(bytes(32), frame, session_mac.Window())

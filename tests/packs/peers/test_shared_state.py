@@ -1,0 +1,203 @@
+"""Shared state converges, whatever the network does."""
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubbub import bounds
+from hubbub.packs.peers.failures import StateFull
+from hubbub.packs.peers.shared_state import Entry, SharedState
+
+keys = st.sampled_from(["a", "b", "c"])
+json_values = (
+    st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3) | st.lists(st.integers(0, 2), max_size=2)
+)
+ENDS = 4
+"""Ends of the rooms below; two of them have the same name, as after a restart without memory."""
+NAMES = ("ann", "bob", "bob", "zoë")
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("set"), st.integers(0, ENDS - 1), keys, json_values),
+        # What was sent to `to` as the n-th message arrives, or arrives again; what is never picked is lost.
+        st.tuples(st.just("deliver"), st.integers(0, ENDS - 1), st.integers(0, 50)),
+        st.tuples(st.just("snapshot"), st.integers(0, ENDS - 1), st.integers(0, ENDS - 1)),
+    ),
+    max_size=40,
+)
+
+
+def ends() -> list[SharedState]:
+    return [SharedState(name, now=lambda: "now") for name in NAMES]
+
+
+def run(states: list[SharedState], script: list[Any]) -> None:
+    sent: list[Entry] = []
+    for step in script:
+        match step:
+            case ("set", end, key, value):
+                sent.append(states[end].set(key, value))
+            case ("deliver", end, number) if sent:
+                states[end].apply(sent[number % len(sent)])
+            case ("snapshot", giver, taker):
+                states[taker].merge(states[giver].entries, states[giver].actor_clock)
+
+
+@given(script=steps)
+def test_all_ends_agree_after_any_order_loss_and_partition(script: list[Any]) -> None:
+    states = ends()
+    run(states, script)
+    # Healed: snapshots along a line there and back reach everybody, though no two ends of it ever speak.
+    for left, right in [(0, 1), (1, 2), (2, 3), (3, 2), (2, 1), (1, 0)]:
+        states[right].merge(states[left].entries)
+    assert len({state.digest for state in states}) == 1
+    assert all(state.entries == states[0].entries for state in states)
+
+
+@given(script=steps, end=st.integers(0, ENDS - 1), key=keys, value=json_values)
+def test_a_write_wins_over_all_that_its_writer_has_seen(script: list[Any], end: int, key: str, value: Any) -> None:
+    states = ends()
+    run(states, script)
+    written = states[end].set(key, value)
+    seen = [state.get(key) for state in states if state.digest == states[end].digest]
+    assert all(entry is None or not entry.is_later(written) for entry in seen)
+    assert states[end].get(key) == written
+
+
+@given(script=steps)
+def test_a_digest_tells_whether_two_ends_differ(script: list[Any]) -> None:
+    states = ends()
+    run(states, script)
+    told = [[(e.key, e.clock, e.actor, repr(e.value)) for e in state.entries] for state in states]
+    for left in range(ENDS):
+        for right in range(ENDS):
+            assert (told[left] == told[right]) == (states[left].digest == states[right].digest)
+
+
+def test_the_case_in_which_the_original_diverges() -> None:
+    ann, bob = SharedState("ann"), SharedState("bob")
+    for number in range(6):
+        bob.apply(ann.set("k", number))
+    later = bob.set("k", "later")
+    assert later.clock == 7
+    assert ann.apply(later) == later
+    assert ann.get("k") == bob.get("k") == later
+
+
+def test_of_equal_clocks_the_greater_actor_wins_by_code_units() -> None:
+    state = SharedState("me")
+    # U+FF41 is the smaller code point but the greater first code unit.
+    assert state.apply({"key": "k", "value": 1, "actor": "\uff41", "clock": 1})
+    assert state.apply({"key": "k", "value": 2, "actor": "\U0001f600", "clock": 1}) is None
+    assert state.apply({"key": "k", "value": 3, "actor": "\uff42", "clock": 1})
+
+
+def test_an_entry_that_loses_still_moves_the_clock() -> None:
+    state = SharedState("me", max_keys=1)
+    state.set("k", 1)
+    assert state.apply({"key": "other", "value": 1, "actor": "a", "clock": 9}) is None
+    assert state.set("k", 2).clock == 10
+
+
+def test_a_snapshot_moves_the_clock_by_its_actors() -> None:
+    state = SharedState("me")
+    state.merge([], {"a": 41, "b": "many", "c": True, "d": -1, "e": 2**60})
+    assert state.set("k", 1).clock == 42
+
+
+def test_a_full_table_refuses_new_keys_and_takes_changes() -> None:
+    state = SharedState("me", max_keys=2)
+    state.set("a", 1)
+    state.set("b", 1)
+    with pytest.raises(StateFull, match="2 keys"):
+        state.set("c", 1)
+    assert state.apply({"key": "c", "value": 1, "actor": "x", "clock": 5}) is None
+    assert state.ignored == 1
+    assert state.apply({"key": "a", "value": 2, "actor": "x", "clock": 6})
+    assert len(state) == 2
+
+
+@pytest.mark.parametrize("key", ["", "  ", "k" * (bounds.STATE_KEY_CHARACTERS + 1)])
+def test_a_key_must_be_readable(key: str) -> None:
+    state = SharedState("me")
+    with pytest.raises(ValueError, match="invalid key"):
+        state.set(key, 1)
+    assert state.apply({"key": key, "value": 1, "actor": "a", "clock": 1}) is None
+
+
+@given(
+    fields=st.dictionaries(
+        st.sampled_from(["key", "value", "actor", "clock", "updated_at", "more"]),
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.lists(st.none(), max_size=2),
+    )
+)
+def test_whatever_comes_is_an_entry_or_ignored(fields: dict[str, Any]) -> None:
+    state = SharedState("me")
+    taken = state.apply(fields)
+    assert len(state) == (taken is not None)
+    assert state.merge([fields, None, 3, "x", [fields]]) == []
+    assert 0 < state.set("k", 1).clock <= bounds.STATE_CLOCK + 1
+
+
+# -- peers that mean harm --------------------------------------------------------------------
+
+
+def test_nobody_can_use_up_the_clock() -> None:
+    now = 1_800_000_000.0
+    state = SharedState("me", unix_time=lambda: now)
+    ceiling = int(now * 1000) + bounds.STATE_CLOCK_AHEAD_MS
+    for clock in (ceiling + 1, bounds.STATE_CLOCK, 2**60):
+        assert state.apply({"key": "k", "value": 1, "actor": "eve", "clock": clock}) is None
+        state.merge([], {"eve": clock})
+    assert state.set("k", 1).clock == 1
+    assert state.apply({"key": "k", "value": 2, "actor": "eve", "clock": ceiling})
+    assert state.set("k", 3).clock == ceiling + 1
+
+
+def test_ends_agree_on_what_is_written_after_somebody_pushed_the_clock() -> None:
+    moments = {"ann": 1_800_000_000.0, "bob": 1_799_999_990.0}  # Bob's clock goes ten seconds after.
+    ann, bob = (SharedState(name, unix_time=lambda name=name: moments[name]) for name in ("ann", "bob"))
+    pushed = {"key": "k", "value": "eve", "actor": "eve", "clock": 1_800_000_000_000 + bounds.STATE_CLOCK_AHEAD_MS}
+    assert ann.apply(pushed)
+    assert bob.apply(pushed) is None  # Not yet.
+    written = ann.set("k", "ann")
+    bob.merge([{"key": "k", "value": "ann", "actor": "ann", "clock": written.clock, "updated_at": ""}])
+    moments["bob"] += 11
+    bob.merge([{"key": "k", "value": "ann", "actor": "ann", "clock": written.clock, "updated_at": ""}])
+    assert ann.digest == bob.digest
+    assert bob.set("k", "bob").clock == written.clock + 1
+
+
+def test_there_is_an_end_to_what_others_can_put_in() -> None:
+    state = SharedState("me", max_keys=50_000, max_bytes=100_000)
+    for number in range(1000):
+        state.apply({"key": f"k{number}", "value": "x" * 1000, "actor": "eve", "clock": 1, "updated_at": "y" * 10_000})
+    assert 90 <= len(state) <= 100
+    assert state.ignored == 1000 - len(state)
+    assert all(len(entry.updated_at) <= 40 for entry in state.entries)
+    with pytest.raises(StateFull, match="bytes"):
+        state.set("mine", "x" * 1000)
+    assert state.set("k1", "small").value == "small"
+    assert state.set("mine", "x" * 500)
+
+
+def test_a_value_must_fit_into_a_frame() -> None:
+    state = SharedState("me")
+    with pytest.raises(ValueError, match="invalid value"):
+        state.set("k", "x" * bounds.STATE_ENTRY_BYTES)
+    entry = {"key": "k", "value": "x" * bounds.STATE_ENTRY_BYTES, "actor": "a", "clock": 1}
+    assert state.apply(entry) is None
+
+
+def test_a_digest_costs_nothing_however_much_there_is() -> None:
+    state = SharedState("me", max_keys=50_000)
+    for number in range(2000):
+        state.set(f"k{number}", "x" * 5000)
+    begun = time.process_time()
+    for number in range(1000):
+        state.set("k0", number)
+        assert state.digest
+    assert time.process_time() - begun < 2  # Making it of all entries each time would take minutes.

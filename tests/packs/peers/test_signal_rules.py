@@ -1,0 +1,224 @@
+"""What a signalling server does with each message, without a network."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubbub import bounds
+from hubbub.packs.peers.signal_rules import TAKEN, Client, Parted, SignalLimits, Switchboard
+
+OFFER = {"session": "abc", "streamID": "s808d64", "description": "00ff", "vector": "11"}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def board(**limits: Any) -> Switchboard:
+    return Switchboard(SignalLimits(**limits), clock=Clock())
+
+
+def said(board: Switchboard, client: Client, **message: Any) -> list[tuple[Client, dict[str, Any]]]:
+    return board.receive(client, json.dumps(message))
+
+
+def joined(board: Switchboard, room: str = "r", stream_id: str | None = None, address: str = "10.0.0.1") -> Client:
+    client = board.arrive(address)
+    said(board, client, request="joinroom", roomid=room)
+    if stream_id is not None:
+        said(board, client, request="seed", streamID=stream_id)
+    return client
+
+
+def test_each_client_gets_another_uuid() -> None:
+    all_of_them = board()
+    assert len({all_of_them.arrive("a").uuid for _ in range(50)}) == 50
+
+
+def test_who_joins_hears_who_is_there_and_the_others_hear_of_them() -> None:
+    room = board()
+    ann = joined(room, stream_id="ann")
+    bob = joined(room)
+    carol = room.arrive("a")
+    told = said(room, carol, request="joinroom", roomid="r")
+    assert told[0][0] is carol
+    assert told[0][1]["request"] == "listing"
+    assert told[0][1]["list"] == [{"UUID": ann.uuid, "streamID": "ann"}, {"UUID": bob.uuid}]
+    assert told[1:] == [(other, {"request": "someonejoined", "UUID": carol.uuid}) for other in (ann, bob)]
+
+
+def test_the_first_of_a_room_gets_an_empty_listing() -> None:
+    room = board()
+    alone = room.arrive("a")
+    ((to, told),) = said(room, alone, request="joinroom", roomid="r")
+    assert to is alone
+    assert told["list"] == []
+
+
+def test_a_stream_id_is_told_to_the_room() -> None:
+    room = board()
+    ann, bob, stranger = joined(room), joined(room), joined(room, "other")
+    told = said(room, ann, request="seed", streamID="ann")
+    assert (bob, {"request": "videoaddedtoroom", "UUID": ann.uuid, "streamID": "ann"}) in told
+    assert all(to is not stranger for to, _ in told)
+
+
+def test_a_stream_id_is_given_once_in_a_room_and_again_in_another() -> None:
+    room = board()
+    joined(room, stream_id="ann")
+    second, elsewhere = joined(room), joined(room, "other")
+    assert said(room, second, request="seed", streamID="ann") == [(second, {"request": "alert", "message": TAKEN})]
+    assert said(room, elsewhere, request="seed", streamID="ann")[0][1]["request"] == "seeded"
+
+
+def test_a_stream_id_is_free_again_when_its_owner_is_gone() -> None:
+    room = board()
+    first = joined(room, stream_id="ann")
+    room.depart(first)
+    assert said(room, joined(room), request="seed", streamID="ann")[0][1]["request"] == "seeded"
+
+
+def test_who_wants_a_stream_is_told_to_its_owner() -> None:
+    room = board()
+    ann, bob = joined(room, stream_id="ann"), joined(room, stream_id="bob")
+    assert said(room, bob, request="play", streamID="ann") == [(ann, {"request": "offerSDP", "UUID": bob.uuid})]
+    assert said(room, bob, request="play", streamID="an") == []
+    assert said(room, bob, request="play", streamID="bob") == []
+    assert said(room, joined(room, "other"), request="play", streamID="ann") == []
+    assert said(room, bob, request="play") == []
+
+
+def test_what_has_a_uuid_is_handed_on_with_the_senders() -> None:
+    room = board()
+    ann, bob = joined(room), joined(room)
+    assert said(room, ann, UUID=bob.uuid, **OFFER) == [(bob, {"UUID": ann.uuid, **OFFER})]
+    assert room.handed_on == 1
+
+
+@pytest.mark.parametrize("to", ["", "nobody", None, 5, ["x"], {"a": 1}])
+def test_what_is_for_nobody_goes_nowhere(to: Any) -> None:
+    room = board()
+    assert said(room, joined(room), UUID=to, description="x") == []
+
+
+def test_rooms_know_nothing_of_each_other() -> None:
+    room = board()
+    ann, stranger, homeless = joined(room, "r"), joined(room, "q"), room.arrive("a")
+    assert said(room, stranger, UUID=ann.uuid, **OFFER) == []
+    assert said(room, homeless, UUID=ann.uuid, **OFFER) == []
+    assert said(room, homeless, request="seed", streamID="x")[0][1]["request"] == "error"
+
+
+def test_who_leaves_or_joins_another_room_is_out_of_the_first() -> None:
+    room = board()
+    ann, bob = joined(room, stream_id="ann"), joined(room)
+    said(room, ann, leave=True)
+    assert said(room, bob, UUID=ann.uuid, **OFFER) == []
+    said(room, bob, request="joinroom", roomid="other")
+    assert (room.rooms, room.clients) == (1, 2)
+    room.depart(bob)
+    room.depart(bob)
+    assert (room.rooms, room.clients) == (0, 1)
+
+
+def test_a_full_room_is_refused_and_others_are_not() -> None:
+    room = board(clients_of_one_room=2)
+    joined(room)
+    second = joined(room)
+    third = room.arrive("a")
+    ((to, told),) = said(room, third, request="joinroom", roomid="r")
+    assert to is third
+    assert (told["request"], "full" in told["message"]) == ("error", True)
+    assert said(room, second, request="joinroom", roomid="r")[0][1]["request"] == "listing"
+    assert said(room, third, request="joinroom", roomid="q")[0][1]["request"] == "listing"
+
+
+def test_clients_are_bounded_in_all_and_of_one_address() -> None:
+    room = board(clients=3, clients_of_one_address=2)
+    first = room.arrive("a")
+    room.arrive("a")
+    with pytest.raises(Parted, match="address"):
+        room.arrive("a")
+    room.arrive("b")
+    with pytest.raises(Parted, match="later"):
+        room.arrive("c")
+    room.depart(first)
+    room.arrive("a")
+
+
+def test_who_says_too_much_is_parted_with() -> None:
+    room = board(messages=3, messages_s=10)
+    clock = room._clock
+    assert isinstance(clock, Clock)
+    client = room.arrive("a")
+    for moment in (0, 5, 9):
+        clock.now = moment
+        said(room, client)
+    clock.now = 10.1
+    said(room, client)
+    with pytest.raises(Parted, match="too many"):
+        said(room, client)
+
+
+@pytest.mark.parametrize("text", ["", "x", "[]", "1", '"x"', "null", "[" * 5000, b"\xff"])
+def test_what_is_no_object_ends_the_conversation(text: str | bytes) -> None:
+    room = board()
+    with pytest.raises(Parted):
+        room.receive(room.arrive("a"), text)
+
+
+@pytest.mark.parametrize("name", ["", None, 3, ["r"], "n" * (bounds.SIGNAL_NAME_CHARACTERS + 1)])
+def test_names_are_short_texts(name: Any) -> None:
+    room = board()
+    client = joined(room)
+    assert said(room, client, request="joinroom", roomid=name)[0][1]["request"] == "error"
+    assert said(room, client, request="seed", streamID=name)[0][1]["request"] == "error"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+names = st.sampled_from(["r", "q", "ann", ""]) | json_values
+messages = st.fixed_dictionaries(
+    {},
+    optional={
+        "request": st.sampled_from(["joinroom", "seed", "play", "listing", "offerSDP"]) | json_values,
+        "roomid": names,
+        "streamID": names,
+        "UUID": st.integers(0, 3) | json_values,
+        "leave": st.booleans(),
+        "description": json_values,
+        "from": json_values,
+    },
+)
+
+
+@given(script=st.lists(st.tuples(st.integers(0, 3), messages), max_size=30))
+def test_whatever_is_said_everybody_is_in_one_room_with_one_name(script: list[tuple[int, dict[str, Any]]]) -> None:
+    room = board()
+    clients = [room.arrive(str(number)) for number in range(4)]
+    for number, message in script:
+        if isinstance(message.get("UUID"), int) and not isinstance(message["UUID"], bool) and 0 <= message["UUID"] < 4:
+            message["UUID"] = clients[message["UUID"]].uuid
+        for to, told in room.receive(clients[number], json.dumps(message)):
+            assert to in clients
+            json.dumps(told)
+            if told.get("request") != "listing" and to is not clients[number]:
+                assert told["UUID"] == clients[number].uuid
+                assert to.room == clients[number].room is not None
+    held = [(client.room, client.stream_id) for client in clients if client.stream_id is not None]
+    assert len(held) == len(set(held))
+    for client in clients:
+        room.depart(client)
+    assert (room.clients, room.rooms) == (0, 0)

@@ -1,0 +1,360 @@
+"""The signalling server and client on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.packs.peers.rooms import signalling
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from hubbub import bounds
+from hubbub.errors import SettingsError
+from hubbub.net.backoff import Backoff
+from hubbub.packs.peers.failures import SignallingFailed, StreamIdTaken, WireError
+from hubbub.packs.peers.signal_command import check_address
+from hubbub.packs.peers.signal_rules import SignalLimits
+from hubbub.packs.peers.signalling import Candidates, Described, Incoming, Joined, Listing, PlayRequest, read_message
+from hubbub.packs.peers.signalling_client import SignallingClient
+
+HUBBUB = Path(sys.executable).parent / "hubbub"
+
+
+def client(host: str, name: str = "ann", room: str = "r") -> tuple[SignallingClient, asyncio.Queue[Incoming]]:
+    made, heard = SignallingClient(host, room, name, Backoff((0.05,), jitter=0)), asyncio.Queue[Incoming]()
+    made.on_message = heard.put_nowait
+    return made, heard
+
+
+async def fetched(host: str, path: str) -> tuple[int, str, str]:
+    def fetch() -> tuple[int, str, str]:
+        try:
+            with urllib.request.urlopen(host.replace("ws:", "http:") + path, timeout=10) as answer:
+                return answer.status, answer.headers["Content-Type"], answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, "", ""
+
+    return await asyncio.to_thread(fetch)
+
+
+# -- the client with the server ------------------------------------------------------
+
+
+async def test_two_clients_meet_and_hand_on_what_they_say() -> None:
+    async with signalling() as host:
+        (ann, to_ann), (bob, to_bob) = client(host), client(host, "bob")
+        try:
+            assert (await ann.enter()).members == ()
+            (listed,) = (await bob.enter()).members
+            assert listed.stream_id == "ann"
+            async with asyncio.timeout(5):
+                assert isinstance(await to_ann.get(), Joined)
+                joined = await to_ann.get()
+                assert isinstance(joined, Joined)
+                assert joined.member.stream_id == "bob"
+                bob.send({"request": "play", "streamID": "ann"})
+                asked = await to_ann.get()
+                assert isinstance(asked, PlayRequest)
+                ann.send({"UUID": asked.uuid, "session": "s", "streamID": "ann", "description": {"type": "offer"}})
+                assert await to_bob.get() == Described(listed.uuid, "s", {"type": "offer"}, None, "ann")
+        finally:
+            await ann.close()
+            await bob.close()
+
+
+async def test_a_stream_id_that_is_taken_is_an_error_at_once() -> None:
+    async with signalling() as host:
+        (ann, _), (second, _) = client(host), client(host)
+        try:
+            await ann.enter()
+            with pytest.raises(StreamIdTaken, match="already in use"):
+                await second.enter()
+            assert not second.is_up
+        finally:
+            await ann.close()
+
+
+@pytest.mark.parametrize("host", ["ws://127.0.0.1:9", "http://127.0.0.1:9", "example", ""])
+async def test_no_server_there_says_what_to_do(host: str) -> None:
+    made, _ = client(host)
+    with pytest.raises(SignallingFailed, match=r"run `hubbub signal` or pass `host`|must begin with ws://"):
+        await made.enter()
+
+
+async def test_a_full_room_is_told_in_the_servers_words() -> None:
+    async with signalling(SignalLimits(clients_of_one_room=1)) as host:
+        (ann, _), (bob, _) = client(host), client(host, "bob")
+        try:
+            await ann.enter()
+            with pytest.raises(SignallingFailed, match="full"):
+                await bob.enter()
+        finally:
+            await ann.close()
+
+
+async def test_a_client_comes_back_when_the_server_was_away() -> None:
+    async with signalling() as host:
+        ann, heard = client(host)
+        port = int(host.rpartition(":")[2])
+        await ann.enter()
+    lost: list[tuple[str, float]] = []
+    back = asyncio.Event()
+    ann.on_lost = lambda reason, wait_s: lost.append((reason, wait_s))
+    ann.on_entered = back.set
+    try:
+        async with asyncio.timeout(10):
+            while not lost:
+                await asyncio.sleep(0.01)
+            assert not ann.is_up
+            for number in range(bounds.SIGNAL_OFFLINE + 5):
+                ann.send({"UUID": "gone", "number": number})
+            assert len(ann._outgoing) == bounds.SIGNAL_OFFLINE
+            async with signalling(port=port):
+                await back.wait()
+                assert isinstance(await heard.get(), Listing)
+                assert ann.is_up
+    finally:
+        await ann.close()
+
+
+async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "SIGNAL_JOIN_S", 0.2)
+    async with signalling() as host, connect(host):
+        pass
+    from websockets.asyncio.server import serve
+
+    async def silence(socket: Any) -> None:
+        await socket.wait_closed()
+
+    async with serve(silence, "127.0.0.1", 0) as server:
+        made, _ = client(f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}")
+        with pytest.raises(SignallingFailed, match="in time"):
+            await made.enter()
+
+
+async def test_a_server_without_our_answer_to_seed_is_good_enough() -> None:
+    from websockets.asyncio.server import serve
+
+    heard: list[dict[str, Any]] = []
+
+    async def original(socket: Any) -> None:
+        async for text in socket:
+            heard.append(json.loads(text))
+            if heard[-1]["request"] == "joinroom":
+                await socket.send(json.dumps({"request": "listing", "list": [{"UUID": "u", "streamID": "bob"}, 7, {}]}))
+
+    async with serve(original, "127.0.0.1", 0) as server:
+        made, _ = client(f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}")
+        try:
+            listing = await made.enter()
+        finally:
+            await made.close()
+    assert [member.stream_id for member in listing.members] == ["bob"]
+    assert [message["request"] for message in heard] == ["joinroom", "seed"]
+
+
+# -- the server alone ----------------------------------------------------------------
+
+
+async def test_health_and_metrics_are_told_over_http() -> None:
+    async with signalling() as host:
+        ann, _ = client(host)
+        try:
+            await ann.enter()
+            status, kind, body = await fetched(host, "/health")
+            assert (status, kind) == (200, "application/json")
+            assert json.loads(body) == {"status": "ok", "clients": 1, "rooms": 1}
+            status, _, body = await fetched(host, "/metrics")
+            assert status == 200
+            assert "hubbub_signal_clients 1.0" in body
+            assert (await fetched(host, "/"))[0] == 426
+        finally:
+            await ann.close()
+
+
+@pytest.mark.parametrize(
+    ("origin", "is_allowed"),
+    [
+        (None, True),
+        ("http://localhost:3000", True),
+        ("http://127.0.0.1", True),
+        ("https://friend.example", True),
+        ("https://evil.example", False),
+        ("http://localhost.evil.example", False),
+        ("null", False),
+        ("http://[", False),
+    ],
+)
+async def test_pages_of_strangers_may_not_use_it(origin: str | None, is_allowed: bool) -> None:
+    async with signalling(allowed_origins=("https://friend.example",)) as host:
+        if is_allowed:
+            async with connect(host, origin=origin):
+                return
+        with pytest.raises(InvalidStatus):
+            await connect(host, origin=origin)
+
+
+async def parting(host: str, *texts: str | bytes) -> int | None:
+    """Say these; the code with which the server ends it."""
+    async with connect(host, max_size=None) as socket:
+        try:
+            for text in texts:
+                await socket.send(text)
+            async with asyncio.timeout(10):
+                while True:
+                    await socket.recv()
+        except ConnectionClosed:
+            return socket.close_code
+
+
+async def test_bad_messages_end_that_connection_and_no_other() -> None:
+    async with signalling(SignalLimits(messages=20)) as host:
+        ann, heard = client(host)
+        try:
+            await ann.enter()
+            assert await parting(host, "not json") == 1008
+            assert await parting(host, "x" * (bounds.SIGNAL_MESSAGE_BYTES + 1)) == 1009
+            assert await parting(host, *(['{"a":1}'] * 30)) == 1008
+            bob, _ = client(host, "bob")
+            await bob.enter()
+            await bob.close()
+            assert isinstance(await heard.get(), Joined)
+        finally:
+            await ann.close()
+
+
+async def test_who_joins_no_room_is_parted_with() -> None:
+    async with signalling(join_grace_s=0.1) as host:
+        assert await parting(host) == 1006
+
+
+async def test_who_does_not_answer_pings_is_parted_with() -> None:
+    async with signalling(idle_s=0.4) as host:
+        # A client that shakes hands and then never reads.
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(host.rpartition(":")[2]))
+        writer.write(
+            b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        )
+        async with asyncio.timeout(10):
+            while await reader.read(1000):
+                pass
+        writer.close()
+        assert json.loads((await fetched(host, "/health"))[2])["clients"] == 0
+
+
+async def test_clients_of_one_address_are_bounded() -> None:
+    async with signalling(SignalLimits(clients_of_one_address=1)) as host:
+        ann, _ = client(host)
+        try:
+            await ann.enter()
+            assert await parting(host) == 1008
+        finally:
+            await ann.close()
+
+
+# -- what the server may say ----------------------------------------------------------
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+requests = st.sampled_from(
+    [
+        "listing",
+        "transferred",
+        "someonejoined",
+        "videoaddedtoroom",
+        "offerSDP",
+        "play",
+        "alert",
+        "error",
+        "bye",
+        "rejected",
+    ]
+)
+fields = ["UUID", "streamID", "list", "session", "description", "vector", "type", "candidates", "message", "bye"]
+
+
+@given(
+    message=st.dictionaries(
+        st.sampled_from(fields), json_values | st.sampled_from(["local", "remote", "u"]), max_size=6
+    ),
+    request=st.none() | requests | json_values,
+)
+def test_whatever_a_server_says_is_understood_or_refused(message: dict[str, Any], request: Any) -> None:
+    if request is not None:
+        message["request"] = request
+    try:
+        read = read_message(message)
+    except WireError:
+        return
+    assert read is None or isinstance(read, Incoming)
+
+
+@given(message=json_values)
+def test_what_is_no_object_is_refused(message: Any) -> None:
+    if not isinstance(message, dict):
+        with pytest.raises(WireError):
+            read_message(message)
+
+
+def test_messages_of_peers_are_read() -> None:
+    assert read_message(
+        {"UUID": "u", "type": "local", "candidates": "00", "session": "s", "vector": "11", "more": 1}
+    ) == Candidates("u", "s", "local", "00", "11")
+    assert read_message({"UUID": "u", "pipe": {}, "__fallback": True}) is None
+
+
+# -- the command ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.1", "example.com", "::"])
+def test_an_address_that_others_reach_must_be_meant(host: str) -> None:
+    with pytest.raises(SettingsError, match="--insecure"):
+        check_address(host, insecure=False)
+    check_address(host, insecure=True)
+
+
+def test_the_command_serves_until_it_is_told_to_stop() -> None:
+    with subprocess.Popen([HUBBUB, "signal", "--port", "0"], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            line = process.stderr.readline()
+            assert "ws://127.0.0.1:" in line
+            host = line.split("ws://")[1].split()[0]
+            with urllib.request.urlopen(f"http://{host}/health", timeout=10) as answer:
+                assert answer.status == 200
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=10) == 0
+        finally:
+            process.kill()
+
+
+def test_a_port_that_is_taken_is_said_without_a_traceback() -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(
+            [HUBBUB, "signal", "--port", port], capture_output=True, text=True, timeout=30, env=dict(os.environ)
+        )
+    assert done.returncode != 0
+    assert "try another --port" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,319 @@
+"""Ends whose messages are lost, late, doubled and cut off come to agree as soon as they can reach each other again.
+
+The network is played, so that hundreds of rooms cost nothing; the state and what is said about it are real.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hubbub import bounds
+from hubbub.packs.peers.javascript import parse, stringify
+from hubbub.packs.peers.peer_view import PeerView
+from hubbub.packs.peers.room import RoomOptions, Sent
+from hubbub.packs.peers.state_sync import StateSync, pages
+from hubbub.packs.peers.wire import Capabilities, Envelope
+
+ENDS = 4
+NAMES = ("ann", "bob", "bob", "zoe")
+"""Two have the same name, as after a restart without memory."""
+
+
+def view(number: int, *, is_hubbub: bool = True) -> PeerView:
+    return PeerView(
+        uuid=f"u{number}", stream_id=NAMES[number], is_connected=True, handshake="ready", is_authenticated=True,
+        rejected_reason=None, has_key=True, is_admitted=True, has_bulk=False,
+        capabilities=Capabilities(hubbub_v1=is_hubbub), last_seen=0.0, last_heartbeat=0.0, max_message_size=262144,
+    )  # fmt: skip
+
+
+class PlayedRoom:
+    """One end's room: what it sends waits in the network until somebody lets it through."""
+
+    def __init__(self, network: Network, number: int) -> None:
+        self.options = RoomOptions(room="hall", stream_id=NAMES[number])
+        self._network = network
+        self._number = number
+
+    @property
+    def peers(self) -> list[PeerView]:
+        return [view(other) for other in range(ENDS) if self._network.can_reach(self._number, other)]
+
+    def find(self, target: str) -> PeerView | None:
+        return next((peer for peer in self.peers if peer.uuid == target), None)
+
+    def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> Sent:
+        meant = [peer.uuid for peer in self.peers if to in (None, peer.uuid)]
+        for uuid in meant:
+            self._network.waiting.append((self._number, int(uuid[1:]), kind, stringify(payload)))
+        return Sent(tuple(meant))
+
+    async def drain(self, uuid: str, low: int = 0) -> None: ...
+
+
+class PlayedEnd:
+    """A session that has nothing but a state."""
+
+    def __init__(self, network: Network, number: int, page_entries: int) -> None:
+        self.room: Any = PlayedRoom(network, number)
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.sync = StateSync(self, NAMES[number], 100, page_entries)
+
+    def emit(self, type: str, /, **fields: Any) -> None:
+        self.events.append((type, fields))
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+
+class Network:
+    """Who can reach whom, and what is on its way."""
+
+    def __init__(self, page_entries: int) -> None:
+        self.cut: set[frozenset[int]] = set()
+        self.waiting: list[tuple[int, int, str, str]] = []
+        self.ends = [PlayedEnd(self, number, page_entries) for number in range(ENDS)]
+
+    def can_reach(self, left: int, right: int) -> bool:
+        return left != right and frozenset((left, right)) not in self.cut
+
+    def meet(self, left: int, right: int) -> None:
+        if left != right and frozenset((left, right)) in self.cut:
+            self.cut.remove(frozenset((left, right)))
+            self.ends[left].sync.on_peer_ready(view(right))
+            self.ends[right].sync.on_peer_ready(view(left))
+
+    def part(self, left: int, right: int) -> None:
+        if self.can_reach(left, right):
+            self.cut.add(frozenset((left, right)))
+            self.waiting = [each for each in self.waiting if {each[0], each[1]} != {left, right}]
+            self.ends[left].sync.on_peer_gone(view(right))
+            self.ends[right].sync.on_peer_gone(view(left))
+
+    async def deliver(self, number: int, *, keep: bool = False) -> None:
+        if not self.waiting:
+            return
+        sender, receiver, kind, text = self.waiting[number % len(self.waiting)]
+        if not keep:
+            del self.waiting[number % len(self.waiting)]
+        envelope = Envelope(
+            kind=kind, ts=1, nonce="p_1", room="hall", from_stream_id=NAMES[sender], payload=parse(text)
+        )
+        self.ends[receiver].sync.on_envelope(view(sender), envelope)
+        await self.settle()
+
+    async def beat(self, number: int) -> None:
+        """A heartbeat of one end reaches all that it can reach."""
+        for other in range(ENDS):
+            if self.can_reach(number, other):
+                self.ends[other].sync.on_heartbeat(view(number), self.ends[number].sync.shared.digest)
+
+    async def settle(self) -> None:
+        while any(end.tasks for end in self.ends):
+            await asyncio.sleep(0)
+
+    async def calm(self) -> None:
+        """Everything that is on its way arrives."""
+        while self.waiting:
+            await self.deliver(0)
+
+    @property
+    def digests(self) -> set[str]:
+        return {end.sync.shared.digest for end in self.ends}
+
+
+numbers = st.integers(0, ENDS - 1)
+keys = st.sampled_from(["a", "b", "c", "d"])
+values = st.none() | st.integers(-3, 3) | st.text(max_size=2) | st.lists(st.booleans(), max_size=2)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("set"), numbers, keys, values),
+        st.tuples(st.just("quiet"), numbers, keys, values),
+        st.tuples(st.just("deliver"), st.integers(0, 100)),
+        st.tuples(st.just("again"), st.integers(0, 100)),
+        st.tuples(st.just("lose"), st.integers(0, 100)),
+        st.tuples(st.just("part"), numbers, numbers),
+        st.tuples(st.just("meet"), numbers, numbers),
+        st.tuples(st.just("beat"), numbers),
+    ),
+    max_size=40,
+)
+
+
+async def act(network: Network, script: list[Any]) -> None:
+    for step in script:
+        match step:
+            case ("set", end, key, value):
+                sync = network.ends[end].sync
+                sync.send(sync.set(key, value), None)
+            case ("quiet", end, key, value):
+                network.ends[end].sync.set(key, value)
+            case ("deliver", number):
+                await network.deliver(number)
+            case ("again", number):
+                await network.deliver(number, keep=True)
+            case ("lose", number) if network.waiting:
+                del network.waiting[number % len(network.waiting)]
+            case ("part", left, right):
+                network.part(left, right)
+            case ("meet", left, right):
+                network.meet(left, right)
+            case ("beat", end):
+                await network.beat(end)
+
+
+LINES = st.permutations(range(ENDS))
+
+
+@given(script=steps, line=LINES, page_entries=st.sampled_from([1, 2, 100]))
+@settings(max_examples=150)
+def test_all_ends_agree_when_they_form_a_line_again(script: list[Any], line: list[int], page_entries: int) -> None:
+    async def play() -> None:
+        network = Network(page_entries)
+        await act(network, script)
+        # Only neighbours in the line reach each other from now on; the ends of it never do.
+        near = {frozenset(pair) for pair in itertools.pairwise(line)}
+        for left in range(ENDS):
+            for right in range(left + 1, ENDS):
+                (network.meet if frozenset((left, right)) in near else network.part)(left, right)
+        for _ in range(ENDS + 1):
+            await network.calm()
+            for number in range(ENDS):
+                await network.beat(number)
+        await network.calm()
+        assert len(network.digests) == 1
+        entries = [end.sync.shared.entries for end in network.ends]
+        assert all(each == entries[0] for each in entries)
+        await network.beat(line[0])
+        assert network.waiting == []  # Who agrees has nothing more to say.
+
+    with unhurried():
+        asyncio.run(play())
+
+
+class unhurried:
+    """No pauses between snapshots, which would only make the tests slow."""
+
+    def __enter__(self) -> None:
+        self._patch = pytest.MonkeyPatch()
+        self._patch.setattr(bounds, "STATE_SNAPSHOT_S", 0.0)
+        self._patch.setattr(bounds, "STATE_SNAPSHOT_REST_S", 0.0)
+
+    def __exit__(self, *_: object) -> None:
+        self._patch.undo()
+
+
+def test_a_snapshot_in_pages_is_the_same_as_in_one() -> None:
+    async def play() -> None:
+        network = Network(7)
+        network.part(0, 1)
+        for number in range(50):
+            network.ends[0].sync.set(f"k{number}", "x" * number)
+        network.meet(0, 1)
+        await network.calm()
+        assert network.ends[1].sync.shared.entries == network.ends[0].sync.shared.entries
+        merged = [fields for type, fields in network.ends[1].events if type == "state_snapshot_merged"]
+        assert [fields["offered"] for fields in merged] == [7] * 7 + [1]
+
+    with unhurried():
+        asyncio.run(play())
+
+
+def test_pages_fit_into_frames_whatever_the_entries_are() -> None:
+    async def play() -> None:
+        network = Network(4096)
+        sync = network.ends[0].sync
+        for number in range(40):
+            sync.set(f"k{number}", "\N{SNOWMAN}" * (number * 700))
+        sync.set("large", "x" * (bounds.STATE_ENTRY_BYTES - 10))
+        for page in pages(sync.shared.entries, 4096):
+            payload = {"entries": [[entry.key, entry.value, entry.actor, entry.updated_at] for entry in page]}
+            assert len(stringify(payload).encode()) < bounds.PEER_FRAME_BYTES - 2048
+        assert list(pages([], 5)) == [[]]
+
+    asyncio.run(play())
+
+
+def test_endless_wishes_for_snapshots_are_answered_one_by_one() -> None:
+    async def play() -> None:
+        network = Network(100)
+        network.ends[0].sync.set("k", 1)
+        request = Envelope(kind="state.snapshot_req", ts=1, nonce="p", room="hall", from_stream_id="zoe", payload={})
+        for _ in range(1000):
+            network.ends[0].sync.on_envelope(view(3), request)
+        assert len(network.ends[0].tasks) == 1
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert len([each for each in network.waiting if each[2] == "state.snapshot"]) == 1
+        for task in list(network.ends[0].tasks):
+            task.cancel()
+
+    asyncio.run(play())
+
+
+def test_ends_that_cannot_agree_ask_less_and_less() -> None:
+    async def play() -> None:
+        network = Network(100)
+        clock = 0.0
+        patch.setattr("hubbub.packs.peers.state_sync.time.monotonic", lambda: clock)
+        for number in range(600):
+            clock = float(number)
+            network.ends[0].sync.on_heartbeat(view(1), "another digest")
+        asked = [each for each in network.waiting if each[2] == "state.snapshot_req"]
+        assert 8 <= len(asked) <= 14  # At 1, 2, 4 … seconds, then every two minutes.
+
+    with pytest.MonkeyPatch.context() as patch:
+        asyncio.run(play())
+
+
+def test_a_heartbeat_without_a_digest_asks_for_nothing() -> None:
+    async def play() -> None:
+        network = Network(100)
+        network.ends[0].sync.on_heartbeat(view(1), None)
+        network.ends[0].sync.on_heartbeat(view(1), network.ends[0].sync.shared.digest)
+        assert network.waiting == []
+
+    asyncio.run(play())
+
+
+def test_an_original_is_asked_after_each_hello_and_another_hubbub_once() -> None:
+    async def play() -> None:
+        network = Network(100)
+        for _ in range(3):
+            network.ends[0].sync.on_peer_ready(view(1, is_hubbub=False))
+            network.ends[0].sync.on_peer_ready(view(2))
+        assert [each[1] for each in network.waiting].count(1) == 3
+        assert [each[1] for each in network.waiting].count(2) == 1
+
+    with unhurried():
+        asyncio.run(play())
+
+
+@given(
+    kind=st.sampled_from(["state.patch", "state.snapshot", "state.snapshot_req", "state.other"]),
+    payload=st.dictionaries(
+        st.sampled_from(["key", "value", "clock", "actor", "entries", "actor_clock", "room"]),
+        st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.lists(st.none(), max_size=2)
+        | st.dictionaries(st.text(max_size=2), st.integers(), max_size=2),
+    ),
+)  # fmt: skip
+def test_whatever_a_peer_says_nothing_breaks(kind: str, payload: dict[str, Any]) -> None:
+    async def play() -> None:
+        network = Network(100)
+        network.ends[0].sync.set("k", 1)
+        envelope = Envelope(kind=kind, ts=1, nonce="p", room="hall", from_stream_id="bob", payload=payload)
+        network.ends[0].sync.on_envelope(view(1), envelope)
+        await network.settle()
+        assert network.ends[0].sync.set("k", 2).clock < bounds.STATE_CLOCK
+
+    asyncio.run(play())

@@ -1,0 +1,132 @@
+"""The tools of the shared state, over real connections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.packs.peers.callers import Caller, calling, in_the_hall
+from tests.packs.peers.rooms import signalling
+from tests.packs.peers.stranger import Stranger
+
+from hubbub import bounds
+
+
+async def until_has(caller: Caller, key: str, value: Any) -> None:
+    while (await caller.call("vdo_state_get", key=key))["value"] != value:
+        await caller.take(wait_ms=1000, types=["state_*"])
+
+
+async def test_a_key_is_written_and_read() -> None:
+    async with signalling() as host, in_the_hall(host, "ann", "bob") as (ann, bob):
+        told = await ann.call("vdo_state_set", key="plan", value={"step": 1})
+        entry = told.pop("entry")
+        assert told == {"ok": True, "session_id": ann.session_id}
+        assert entry.pop("updated_at").endswith("Z")
+        assert entry == {"key": "plan", "value": {"step": 1}, "actor": "ann", "clock": 1}
+        await until_has(bob, "plan", {"step": 1})
+        later = (await bob.call("vdo_state_set", key="plan", value="done"))["entry"]
+        assert later["clock"] == 2
+        await until_has(ann, "plan", "done")
+        whole = await ann.call("vdo_state_get")
+        assert (whole["key"], whole["include_meta"], whole["value"]) == (None, False, {"plan": "done"})
+        meta = await ann.call("vdo_state_get", include_meta=True)
+        assert meta["value"] == {"entries": [later], "actor_clock": {"bob": 2}}
+        assert (await ann.call("vdo_state_get", key="plan", include_meta=True))["value"] == later
+        assert (await ann.call("vdo_state_get", key="none"))["value"] is None
+        assert (await ann.call("vdo_status"))["state_keys"] == 1
+
+
+async def test_a_value_may_be_left_out_or_null() -> None:
+    async with signalling() as host, calling(host) as ann:
+        await ann.connect("ann")
+        assert "value" not in (await ann.call("vdo_state_set", key="k"))["entry"]
+        assert (await ann.call("vdo_state_set", key="k", value=None))["entry"]["value"] is None
+        assert (await ann.call("vdo_state_get"))["value"] == {"k": None}
+
+
+async def test_what_the_tools_refuse() -> None:
+    async with signalling() as host, calling(host) as ann:
+        await ann.connect("ann", state_max_keys=1)
+        for key in (None, "", "  ", 5):
+            assert (await ann.failure("vdo_state_set", key=key, value=1))["message"] == "key is required"
+        error = await ann.failure("vdo_state_set", key="k", value="x" * bounds.STATE_ENTRY_BYTES)
+        assert (error["type"], error["message"][:14]) == ("validation_error", "invalid value:")
+        await ann.call("vdo_state_set", key="k", value=1)
+        error = await ann.failure("vdo_state_set", key="more", value=1)
+        assert (error["type"], error["message"]) == ("tool_error", "the shared state is full: it has 1 keys")
+        error = await ann.failure("vdo_state_sync", mode="guess")
+        assert (error["type"], error["message"]) == ("tool_error", "mode must be request or send")
+        assert (await ann.failure("vdo_state_get", key=5))["message"] == "key must be a string"
+
+
+async def test_a_write_may_be_for_one_or_for_nobody_yet() -> None:
+    async with signalling() as host, in_the_hall(host, "ann", "bob", "carol") as (ann, bob, carol):
+        await ann.call("vdo_state_set", key="a", value=1, target="bob", broadcast=False)
+        await until_has(bob, "a", 1)
+        await ann.call("vdo_state_set", key="b", value=2, broadcast="no")
+        assert (await bob.call("vdo_state_get"))["value"] == {"a": 1}
+        assert (await carol.call("vdo_state_get"))["value"] == {}
+        asked = await carol.call("vdo_state_sync", target="ann")
+        assert asked == {
+            "ok": True,
+            "session_id": carol.session_id,
+            "mode": "request",
+            "used_target": await carol.uuid("ann"),
+        }
+        await until_has(carol, "b", 2)
+        sent = await ann.call("vdo_state_sync", mode="send")
+        assert (sent["ok"], sent["mode"], sent["used_target"]) == (True, "send", None)
+        await until_has(bob, "b", 2)
+
+
+async def test_alone_there_is_nobody_to_compare_with() -> None:
+    async with signalling() as host, calling(host) as ann:
+        await ann.connect("ann")
+        for mode in ("request", "send"):
+            assert (await ann.call("vdo_state_sync", mode=mode))["ok"] is False
+            assert (await ann.call("vdo_state_sync", mode=mode, target="bob"))["used_target"] == "bob"
+        assert (await ann.call("vdo_state_set", key="k", value=1))["ok"] is True
+
+
+async def test_leaves_of_a_star_agree_though_they_never_meet() -> None:
+    async with signalling() as host, calling(host) as hub, calling(host) as left, calling(host) as right:
+        await hub.connect("hub", heartbeat_ms=200)
+        for leaf, name in ((left, "left"), (right, "right")):
+            await leaf.connect(name, target_stream_id="hub", heartbeat_ms=200)
+        # Names of leaves are heard by the hub alone; it asks them, so each has one peer.
+        await left.until_knows("hub")
+        await right.until_knows("hub")
+        await left.call("vdo_state_set", key="k", value="from the left")
+        await until_has(right, "k", "from the left")
+        await right.call("vdo_state_set", key="k", value="from the right")
+        await until_has(left, "k", "from the right")
+
+
+async def test_who_was_away_hears_what_it_missed_and_wins_with_what_it_wrote() -> None:
+    async with signalling() as host, in_the_hall(host, "ann", "bob", heartbeat_ms=200) as (ann, bob):
+        for number in range(5):
+            await ann.call("vdo_state_set", key="k", value=number)
+        await until_has(bob, "k", 4)
+        await bob.call("vdo_disconnect")
+        await ann.event("peer_disconnected")
+        await ann.call("vdo_state_set", key="k", value="while bob was away")
+        await bob.connect("bob", heartbeat_ms=200)
+        await until_has(bob, "k", "while bob was away")
+        assert (await bob.call("vdo_state_set", key="k", value="later"))["entry"]["clock"] == 7
+        await until_has(ann, "k", "later")
+
+
+@pytest.mark.parametrize("clock", [2**52, 2**53 - 1, 10**15])
+async def test_an_admitted_peer_cannot_use_up_the_clock(clock: int) -> None:
+    async with signalling() as host, in_the_hall(host, "ann", "bob") as (ann, bob), Stranger(host, "eve") as eve:
+        await eve.view("ann")
+        eve.greet()
+        await ann.until_knows("eve")
+        patch = {"key": "k", "value": "stuck", "actor": "eve", "clock": clock, "updated_at": ""}
+        eve.say(eve.trust.frame(None, "state.patch", patch))
+        snapshot = {"room": "hall", "stream_id": "eve", "entries": [patch], "actor_clock": {"eve": clock}}
+        eve.say(eve.trust.frame(None, "state.snapshot", snapshot))
+        await ann.event("state_snapshot_merged", applied=0, offered=1)
+        assert (await ann.call("vdo_state_set", key="k", value="free"))["entry"]["clock"] == 1
+        await until_has(bob, "k", "free")

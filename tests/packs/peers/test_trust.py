@@ -1,0 +1,249 @@
+"""Who is let through, and who is not, whatever they leave out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hubbub.packs.peers import session_mac, tokens
+from hubbub.packs.peers.room import RoomOptions
+from hubbub.packs.peers.trust import NOT_ALLOWED, OUR_NAME, Refused, Standing, Trust
+from hubbub.packs.peers.wire import Envelope, Hello, HelloAck, Pipe, read_envelope, read_frame
+
+SECRET = "sek"
+NOW = 1_700_000_000.0
+PATCH = {"key": "k", "value": {"b": 1, "2": 1.0, "é": [1e21, 1e-7, "\ud800"]}, "actor": "bob", "clock": 1}
+
+
+def trust(name: str = "ann", **options: Any) -> Trust:
+    return Trust(RoomOptions(room="r", stream_id=name, **options), clock=lambda: NOW)
+
+
+def heard(frame: str) -> Envelope:
+    read = read_frame(frame)
+    assert isinstance(read, Pipe)
+    envelope = read_envelope(read.data)
+    assert envelope is not None
+    return envelope
+
+
+def greet(ours: Trust, standing: Standing, theirs: Trust, kind: str = Hello.kind, **changes: Any) -> None:
+    envelope = heard(theirs.frame(None, kind, {**theirs.hello(), **changes}))
+    ours.check_origin(standing, envelope)
+    hello = envelope.read()
+    assert isinstance(hello, Hello)
+    ours.take_hello(standing, envelope, hello)
+
+
+def met(ours: Trust, theirs: Trust) -> tuple[Standing, Standing]:
+    """Two that have greeted each other: theirs as we see it, ours as they see it."""
+    they, we = Standing(), Standing()
+    greet(ours, they, theirs)
+    greet(theirs, we, ours, HelloAck.kind)
+    return they, we
+
+
+def test_two_that_greet_each_other_sign_and_check() -> None:
+    ann, bob = trust("ann", require_session_mac=True), trust("bob", require_session_mac=True)
+    bob_seen, ann_seen = met(ann, bob)
+    assert (bob_seen.handshake, ann_seen.handshake) == ("hello_received", "ready")
+    assert bob_seen.key == ann_seen.key is not None
+    envelope = heard(bob.frame(ann_seen, "state.patch", PATCH))
+    assert envelope.mac is not None
+    ann.check_envelope(bob_seen, envelope)
+    with pytest.raises(Refused, match="replayed"):
+        ann.check_envelope(bob_seen, envelope)
+
+
+def test_what_was_played_back_is_refused_on_another_connection_too() -> None:
+    ann, bob = trust("ann"), trust("bob")
+    bob_seen, ann_seen = met(ann, bob)
+    envelope = heard(bob.frame(ann_seen, "state.patch", PATCH))
+    ann.check_envelope(bob_seen, envelope)
+    again = Standing()
+    greet(ann, again, bob)
+    with pytest.raises(Refused, match="replayed"):
+        ann.check_envelope(again, envelope)
+    ann.check_envelope(again, heard(bob.frame(ann_seen, "state.patch", PATCH)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"mac": "0" * 64}, "mac wrong"),
+        ({"mac": ""}, "mac wrong"),
+        ({"mac": None}, "mac missing"),
+        ({"kind": "state.snapshot"}, "mac wrong"),
+        ({"ts": 1}, "mac wrong"),
+        ({"nonce": "h_ffffffffffffffff"}, "mac wrong"),
+        ({"payload": {**PATCH, "clock": 2}}, "mac wrong"),
+    ],
+)
+def test_forged_messages_are_refused(changes: dict[str, Any], reason: str) -> None:
+    ann, bob = trust("ann"), trust("bob")
+    bob_seen, ann_seen = met(ann, bob)
+    import msgspec
+
+    forged = msgspec.structs.replace(heard(bob.frame(ann_seen, "state.patch", PATCH)), **changes)
+    with pytest.raises(Refused, match=reason):
+        ann.check_envelope(bob_seen, forged)
+
+
+def test_a_message_of_another_room_or_name_is_refused() -> None:
+    ann, bob, carol = trust("ann"), trust("bob"), trust("carol")
+    elsewhere = Trust(RoomOptions(room="q", stream_id="bob"))
+    bob_seen, _ = met(ann, bob)
+    for other, reason in ((carol, "somebody else"), (elsewhere, "wrong room")):
+        with pytest.raises(Refused, match=reason):
+            ann.check_origin(bob_seen, heard(other.frame(None, "state.patch", PATCH)))
+
+
+def test_nobody_may_have_our_own_name() -> None:
+    with pytest.raises(Refused, match=OUR_NAME):
+        greet(trust("ann"), Standing(), trust("ann"))
+
+
+def original_hello(theirs: Trust) -> dict[str, Any]:
+    return {"capabilities": {"sync_v1": True, "session_mac_v1": True}}
+
+
+def test_an_original_may_leave_out_the_mac_unless_it_is_required() -> None:
+    for is_required in (False, True):
+        ann, bob = trust("ann", require_session_mac=is_required), trust("bob")
+        seen, theirs = Standing(), Standing()
+        greet(ann, seen, bob, **original_hello(bob))
+        greet(bob, theirs, ann, HelloAck.kind)
+        unsigned = heard(bob.frame(None, "state.patch", PATCH))
+        if is_required:
+            with pytest.raises(Refused, match="mac missing"):
+                ann.check_envelope(seen, unsigned)
+        else:
+            ann.check_envelope(seen, unsigned)
+        signed = heard(bob.frame(theirs, "state.patch", PATCH))
+        ann.check_envelope(seen, signed)
+        ann.check_envelope(seen, signed)  # An original does not count, so nothing can be told about replays.
+
+
+def test_a_mac_without_a_key_is_refused() -> None:
+    ann, bob = trust("ann"), trust("bob")
+    _, ann_seen = met(ann, bob)
+    with pytest.raises(Refused, match="no key"):
+        ann.check_envelope(Standing(), heard(bob.frame(ann_seen, "state.patch", PATCH)))
+
+
+GATES = [
+    {"enforce_join_token": True, "join_token_secrets": (SECRET,)},
+    {"allow_peer_stream_ids": ("carol",)},
+    {"require_session_mac": True},
+]
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_before_its_hello_a_gated_room_lets_nothing_through(gate: dict[str, Any]) -> None:
+    ann = trust("ann", **gate)
+    assert not ann.admits(Standing())
+    with pytest.raises(Refused, match="not admitted"):
+        ann.check_envelope(Standing(), heard(trust("bob").frame(None, "state.patch", PATCH)))
+    with pytest.raises(Refused, match="not admitted"):
+        ann.open_bytes(Standing(), b"x" * 100)
+
+
+def test_an_open_room_lets_data_through() -> None:
+    assert trust().admits(Standing())
+
+
+def test_who_is_not_on_the_list_is_rejected() -> None:
+    ann, standing = trust("ann", allow_peer_stream_ids=("carol",)), Standing()
+    with pytest.raises(Refused, match=NOT_ALLOWED):
+        greet(ann, standing, trust("bob"))
+    assert (standing.handshake, standing.rejected_reason, standing.key) == ("rejected", NOT_ALLOWED, None)
+    assert not ann.admits(standing)
+    carol = Standing()
+    greet(ann, carol, trust("carol"))
+    assert ann.admits(carol)
+
+
+def bad_tokens() -> list[tuple[str | None, str]]:
+    later, before = int(NOW * 1000) + 1000, int(NOW * 1000) - 1
+    return [
+        (None, "join token required"),
+        ("x", "invalid token format"),
+        (tokens.mint("wrong", "r", "bob", later, "n"), "invalid token signature"),
+        (tokens.mint(SECRET, "q", "bob", later, "n"), "join token room mismatch"),
+        (tokens.mint(SECRET, "r", "carol", later, "n"), "join token stream mismatch"),
+        (tokens.mint(SECRET, "r", "bob", before, "n"), "join token expired"),
+    ]
+
+
+@pytest.mark.parametrize(("token", "reason"), bad_tokens())
+def test_a_bad_token_is_rejected_where_tokens_are_enforced(token: str | None, reason: str) -> None:
+    enforcing = trust("ann", enforce_join_token=True, join_token_secrets=(SECRET,))
+    standing = Standing()
+    with pytest.raises(Refused, match=reason):
+        greet(enforcing, standing, trust("bob"), join_token=token)
+    assert not enforcing.admits(standing)
+    assert standing.key is None
+
+
+@pytest.mark.parametrize(("token", "reason"), bad_tokens()[1:])
+def test_elsewhere_it_only_is_no_proof(token: str, reason: str) -> None:
+    lenient, standing = trust("ann", join_token_secrets=(SECRET,)), Standing()
+    greet(lenient, standing, trust("bob"), join_token=token)
+    assert not standing.is_authenticated
+    assert lenient.admits(standing)
+
+
+def test_a_minted_token_is_good_and_a_later_hello_makes_up_for_a_bad_one() -> None:
+    ann = trust("ann", enforce_join_token=True, join_token_secrets=("new", SECRET))
+    bob = trust("bob", join_token_secrets=(SECRET,))
+    standing = Standing()
+    with pytest.raises(Refused):
+        greet(ann, standing, bob, join_token=None)
+    greet(ann, standing, bob)
+    assert ann.admits(standing)
+    assert standing.rejected_reason is None
+    with pytest.raises(Refused):
+        greet(ann, standing, bob, join_token="x")
+    assert not ann.admits(standing)
+
+
+@pytest.mark.parametrize("key", ["", "AAAA", "é", "MCowBQYDK2VuAyEA" + "A" * 43 + "="])
+def test_a_public_key_that_is_none_is_rejected(key: str) -> None:
+    with pytest.raises(Refused, match="invalid public key"):
+        greet(trust("ann"), Standing(), trust("bob"), public_key=key)
+
+
+def test_who_gave_a_key_cannot_take_it_back() -> None:
+    ann, bob, standing = trust("ann"), trust("bob"), Standing()
+    greet(ann, standing, bob)
+    with pytest.raises(Refused, match="missing now"):
+        greet(ann, standing, bob, public_key=None)
+
+
+def test_without_a_key_nothing_passes_where_macs_are_required() -> None:
+    ann, standing = trust("ann", require_session_mac=True), Standing()
+    greet(ann, standing, trust("bob"), public_key=None)
+    assert not ann.admits(standing)
+
+
+def test_bytes_are_signed_for_one_direction_and_taken_once() -> None:
+    ann, bob = trust("ann"), trust("bob")
+    bob_seen, ann_seen = met(ann, bob)
+    frame = bob.seal_bytes(ann_seen, b"data")
+    assert ann.open_bytes(bob_seen, frame) == b"data"
+    for bad in (frame, b"", frame[:-1], bytes(len(frame)), ann.seal_bytes(bob_seen, b"data")):
+        with pytest.raises(Refused):
+            ann.open_bytes(bob_seen, bad)
+    with pytest.raises(Refused):
+        bob.seal_bytes(Standing(), b"data")
+
+
+def test_frames_and_envelopes_have_windows_of_their_own() -> None:
+    """A flood of bytes must not make a slow envelope look old."""
+    ann, bob = trust("ann"), trust("bob")
+    bob_seen, ann_seen = met(ann, bob)
+    slow = heard(bob.frame(ann_seen, "state.patch", PATCH))
+    for _ in range(session_mac.bounds.PEER_REPLAY_WINDOW * 2):
+        ann.open_bytes(bob_seen, bob.seal_bytes(ann_seen, b""))
+    ann.check_envelope(bob_seen, slow)

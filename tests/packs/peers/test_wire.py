@@ -1,0 +1,146 @@
+"""Frames and envelopes: what is written can be read, and nothing that is read breaks anything."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hubbub import bounds
+from hubbub.packs.peers import wire
+from hubbub.packs.peers.failures import WireError
+from hubbub.packs.peers.javascript import Unreadable, stringify
+
+KINDS = sorted(wire._KINDS)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = sorted({name for struct in wire._KINDS.values() for name in struct.__struct_fields__})
+payloads = st.dictionaries(st.sampled_from(FIELDS), json_values, max_size=6)
+
+
+def envelope(**changes: Any) -> dict[str, Any]:
+    plain = {
+        "__vdo_mcp": wire.MARK,
+        "kind": "sync.heartbeat",
+        "ts": 1700000000000,
+        "nonce": "p_00000000",
+        "room": "r",
+        "from_stream_id": "a",
+        "payload": {"room": "r", "stream_id": "a"},
+    }
+    return plain | changes
+
+
+def test_an_envelope_survives_its_frame() -> None:
+    text = (
+        '{"kind":"file.ack","ts":1,"nonce":"n","room":"r","from_stream_id":"é",'
+        '"payload":{"transfer_id":"t","seq":1,"next_seq":2}}'
+    )
+    frame = wire.read_frame(wire.envelope_frame(text, "00ff"))
+    assert isinstance(frame, wire.Pipe)
+    read = wire.read_envelope(frame.data)
+    assert read is not None
+    assert (read.mac, read.signed_text) == ("00ff", text)
+    assert read.read() == wire.FileAck(transfer_id="t", seq=1, next_seq=2)
+
+
+@given(data=json_values)
+def test_data_survives_its_pipe(data: Any) -> None:
+    frame = wire.read_frame(wire.pipe_frame(data))
+    assert isinstance(frame, wire.Pipe)
+    assert stringify(frame.data) == stringify(data)
+
+
+@settings(max_examples=300)
+@given(kind=st.sampled_from(KINDS), payload=payloads)
+def test_a_payload_of_any_kind_is_read_or_refused(kind: str, payload: dict[str, Any]) -> None:
+    read = wire.read_envelope(envelope(kind=kind, payload=payload))
+    assert read is not None
+    try:
+        struct = read.read()
+    except WireError:
+        return
+    assert struct.kind == kind
+    msgspec.json.encode(struct)
+
+
+@given(changes=st.dictionaries(st.sampled_from([*envelope(), "mac", "more"]), json_values, max_size=4))
+def test_a_damaged_envelope_is_read_or_refused_or_only_data(changes: dict[str, Any]) -> None:
+    data = envelope() | changes
+    try:
+        read = wire.read_envelope(data)
+    except WireError:
+        assert data["__vdo_mcp"] == wire.MARK
+        return
+    assert (read is None) == (data["__vdo_mcp"] != wire.MARK)
+    if read is not None:
+        assert read.signed_text
+
+
+@given(text=st.text(max_size=40) | json_values.map(json.dumps))
+def test_any_text_is_a_frame_or_refused(text: str) -> None:
+    try:
+        wire.read_frame(text)
+    except WireError:
+        pass
+
+
+@pytest.mark.parametrize("text", ["", "x", "[]", "1", "null", '"pipe"', '{"pipe":', "{" * 9999, '{"pipe":NaN}'])
+def test_what_is_no_frame_is_refused(text: str) -> None:
+    with pytest.raises(WireError):
+        wire.read_frame(text)
+
+
+def test_a_frame_too_large_is_refused_before_it_is_read() -> None:
+    with pytest.raises(WireError, match="large"):
+        wire.read_frame('{"pipe":"' + "x" * bounds.PEER_FRAME_BYTES + '"}')
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ({"description": 1, "pipe": 1}, "description"),
+        ({"candidates": []}, "candidates"),
+        ({"audio": False, "video": False, "info": {}}, "media"),
+        ({"info": {}}, "info"),
+        ({"ping": 1}, "ping"),
+        ({"pong": 1}, "pong"),
+        ({"bye": True}, "bye"),
+        ({"iceRestartRequest": True}, "restart"),
+        ({"whatever": 1}, "other"),
+    ],
+)
+def test_messages_about_the_connection_are_told_apart(fields: dict[str, Any], kind: str) -> None:
+    frame = wire.read_frame(json.dumps(fields))
+    assert isinstance(frame, wire.Control)
+    assert frame.kind == kind
+
+
+@pytest.mark.parametrize("data", [0, "", False, None, 0.0, {"type": "subscribe"}, {"type": "response", "x": 1}])
+def test_what_an_original_would_swallow_is_known(data: Any) -> None:
+    assert wire.original_swallows(data)
+
+
+@pytest.mark.parametrize("data", [1, "0", True, [], {}, {"type": "chat"}, [0], {"type": ["subscribe"]}])
+def test_what_an_original_delivers_is_known(data: Any) -> None:
+    assert not wire.original_swallows(data)
+
+
+def test_an_unknown_kind_is_said_so() -> None:
+    read = wire.read_envelope(envelope(kind="file.explode"))
+    assert read is not None
+    assert not read.is_known
+    with pytest.raises(WireError, match="unknown kind"):
+        read.read()
+
+
+def test_what_json_cannot_say_cannot_be_sent() -> None:
+    with pytest.raises(Unreadable):
+        wire.pipe_frame({"x": b"bytes"})
