@@ -244,3 +244,10 @@ async def test_prompts_bring_the_facts_along(watch: Watch) -> None:
     assert "- Code: 1h 00m (67%)" in message["content"]["text"]
     assert "away 30m" in message["content"]["text"]
     assert "- Code: 1h 00m" in standup["messages"][0]["content"]["text"]
+
+
+@pytest.mark.parametrize(("day", "hours"), [("2026-10-25", 25), ("2026-03-29", 23)])
+async def test_a_day_on_which_nothing_was_recorded_is_as_long_as_it_was(day: str, hours: int, watch: Watch) -> None:
+    async with at_a_desk(watch.url, time_zone="Europe/Berlin") as asker:
+        (block,) = (await asker.call("aw.timeline", period=day))["blocks"]
+    assert (block["kind"], block["seconds"]) == ("unrecorded", hours * 3600)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -31,7 +31,8 @@ def copy(event: Event, **changes: Any) -> Event:
 
 
 def between(start: datetime, end: datetime, data: dict[str, Any]) -> Event:
-    """An event from when to when."""
+    """An event from when to when, in UTC: in a zone, a day has 24 hours also when the clocks change."""
+    start, end = start.astimezone(UTC), end.astimezone(UTC)
     return Event(start, (end - start).total_seconds(), data)
 
 
