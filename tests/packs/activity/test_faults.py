@@ -2,12 +2,13 @@
 
 import json
 import time
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from tests.packs.activity.desks import at_a_desk
 from tests.packs.activity.odd_server import Odd, odd_server
-from tests.packs.activity.watching import Watch
+from tests.packs.activity.watching import Watch, event
 from tests.server.conversation import PLAIN
 
 from hubbub import Secret, SettingsError
@@ -166,3 +167,65 @@ async def test_odd_buckets_are_no_watchers(answers: dict[str, Any]) -> None:
     assert (now["window"], now["afk"]) == (None, None)
     assert len(now["notes"]) == 2
     assert summary["rows"] == []
+
+
+def with_events(events: bytes) -> Any:
+    """An ActivityWatch with one bucket of windows, in which there are these."""
+    answers = {"info": b'{"hostname": "h"}', "buckets": b'{"w": {"type": "currentwindow", "hostname": "h"}}'}
+
+    def answer(method: str, path: str) -> Odd:
+        name = path.partition("?")[0].rstrip("/").rpartition("/")[2]
+        body = {**answers, "events": events}.get(name)
+        return Odd(404, PAGE, "text/html") if body is None else Odd(body=body)
+
+    return odd_server(answer)
+
+
+@pytest.mark.parametrize(
+    ("when", "seconds"),
+    [
+        ("2026-11-15T10:00:00Z", 1e300),
+        ("2026-11-15T10:00:00Z", 1e12),
+        ("9999-12-31T23:59:59Z", 100),
+        ("0001-01-01T00:00:00+12:00", 1),
+    ],
+)
+async def test_an_event_at_the_end_of_time_is_left_out(when: str, seconds: float) -> None:
+    odd = {"timestamp": when, "duration": seconds, "data": {"app": "Odd"}}
+    good = {"timestamp": "2026-11-15T10:00:00Z", "duration": 60, "data": {"app": "Good"}}
+    with with_events(json.dumps([odd, good]).encode()) as watch:
+        async with at_a_desk(watch.url, time_zone="America/Lima") as asker:
+            now = await asker.call("aw.now")
+            summary = await asker.call("aw.summary", period="2026-11-15")
+            timeline = await asker.call("aw.timeline", period="2026-11-15")
+            query = await asker.call("aw.query", period="2026-11-15", query='RETURN = query_bucket("w");')
+    assert now["window"]["app"] == "Good"
+    assert [row["name"] for row in summary["rows"]] == ["Good"]
+    assert [block["app"] for block in timeline["blocks"] if block["kind"] == "active"] == ["Good"]
+    assert [event["data"]["app"] for event in query["result"]] == ["Good"]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (rb"cut \ud83d", "cut \ufffd"),
+        (rb"\uDE00 cut", "\ufffd cut"),
+        (rb"whole \ud83d\ude00 \u00e9", "whole \U0001f600 \u00e9"),
+        (rb"\ud83d whole \ud83d\ude00", "\ufffd whole \U0001f600"),
+        (rb"\\ud83d is no escape \ud83d", "\\ud83d is no escape \ufffd"),
+    ],
+)
+async def test_half_a_character_in_a_title_spoils_nothing_else(written: bytes, meant: str) -> None:
+    """Titles that Windows cut in the middle of an emoji are kept, and written, by a real ActivityWatch."""
+    event = b'{"timestamp": "2026-11-15T10:00:00Z", "duration": 60, "data": {"app": "a", "title": "%b"}}' % written
+    with with_events(b"[" + event + b"]") as watch:
+        async with at_a_desk(watch.url) as asker:
+            summary = await asker.call("aw.summary", period="2026-11-15", by="title")
+    assert [row["name"] for row in summary["rows"]] == [meant]
+
+
+async def test_a_real_activitywatch_writes_half_characters(watch: Watch) -> None:
+    now = datetime.now(UTC)
+    watch.insert(watch.bucket("w", "currentwindow"), [event(now - timedelta(minutes=1), 59, app="a", title="x \ud83d")])
+    async with at_a_desk(watch.url) as asker:
+        assert (await asker.call("aw.now"))["window"]["title"] == "x \ufffd"

@@ -42,6 +42,18 @@ class Bucket(msgspec.Struct):
     last_updated: datetime | None = None
 
 
+_EARLIEST: Final = datetime(1900, 1, 1, tzinfo=UTC)
+_LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
+
+
+def has_sane_times(event: Event) -> bool:
+    """Whether an event lies where times can be reckoned with, in whatever zone."""
+    try:
+        return event.timestamp >= _EARLIEST and event.end <= _LATEST
+    except OverflowError:
+        return False
+
+
 def with_zone(moment: datetime) -> datetime:
     """Some storages of ActivityWatch leave out that they mean UTC."""
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -7,6 +7,7 @@ once, to the same server: ActivityWatch sends one for a path that lacks its last
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
@@ -23,6 +24,11 @@ from hubbub.packs.activity.failures import SourceFailure
 _MOVED: Final = (307, 308)
 _REFUSED: Final = (401, 403)
 _QUOTED_CHARACTERS: Final = 300
+_ESCAPE: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL
+)
+_HALF: Final = len(rb"\ud83d")
+_UNKNOWN_CHARACTER: Final = rb"\ufffd"
 
 
 class JsonServer:
@@ -100,7 +106,7 @@ class JsonServer:
         Raises: SourceFailure.
         """
         try:
-            return msgspec.json.decode(body, type=kind)
+            return _decode(body, kind)
         except msgspec.ValidationError as error:
             told = f"{self.name} at {self.url} answered with something else than was asked for ({error})"
             raise SourceFailure("unexpected", told, url=self.url) from error
@@ -157,6 +163,25 @@ def base_url(text: str) -> str:
 
 def _no_address(text: str) -> SettingsError:
     return SettingsError(f"{text!r} is no address of a server; it looks like http://127.0.0.1:5600")
+
+
+def _decode(body: bytes, kind: Any) -> Any:
+    """Half characters, which Windows has in titles that were cut, are written by some servers and read by no parser."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        mended = _ESCAPE.sub(_whole_character, body)
+        if mended == body:
+            raise
+        return msgspec.json.decode(mended, type=kind)
+
+
+def _whole_character(found: re.Match[bytes]) -> bytes:
+    escape = found[0]
+    is_half = len(escape) == _HALF and escape[2:3] in b"dD" and escape[3:4] in b"89abcdefABCDEF"
+    return _UNKNOWN_CHARACTER if is_half else escape
 
 
 def _message_in(body: bytes) -> str:

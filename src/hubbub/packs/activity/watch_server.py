@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from hubbub import Secret, bounds
-from hubbub.packs.activity.events import Event, in_utc, with_zone
+from hubbub.packs.activity.events import Event, has_sane_times, in_utc, with_zone
 from hubbub.packs.activity.failures import SourceFailure
 from hubbub.packs.activity.http import JsonServer
 
@@ -99,8 +99,8 @@ class WatchServer:
 
 
 def _sound(events: list[Event]) -> list[Event]:
-    """Times with a zone, and no events that end before they begin."""
+    """Times with a zone, no events that end before they begin, and none at the ends of time."""
     for event in events:
         event.timestamp = with_zone(event.timestamp)
         event.duration = max(event.duration, 0.0)
-    return events
+    return [event for event in events if has_sane_times(event)]
