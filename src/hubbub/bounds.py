@@ -357,14 +357,18 @@ QUERY_CHARACTERS: Final = 10_000
 """One query."""
 QUERY_STATEMENTS: Final = 100
 """Statements of one query."""
+QUERY_DIGITS: Final = 20
+"""Digits of one number in it."""
 QUERY_DEPTH: Final = 16
 """How deep its calls, lists and objects may nest."""
 PATTERN_CHARACTERS: Final = 500
 """A regular expression that a caller gives."""
 PATTERN_TEXT_CHARACTERS: Final = 256
 """What it is compared with."""
-PATTERN_REPEATS: Final = 2
-"""`*`, `+` and `{}` in one alternative of it: time grows with the text's length to the power of these."""
+PATTERN_WAYS: Final = 2 * PATTERN_TEXT_CHARACTERS**2
+"""In how many ways it may match at one place: two `.*` in each of two alternatives. More take seconds for one text."""
+PATTERN_S: Final = 5.0
+"""How long the patterns of one question may look for what they mean."""
 CLOCK_SKEW_S: Final = 5.0
 """How far into the future an event may reach before the clocks are said to differ."""
 SIDECAR_BODY_BYTES: Final = 32 * 1024 * 1024

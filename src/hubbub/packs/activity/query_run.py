@@ -67,7 +67,7 @@ class Run:
             case Many():
                 return [await self._value(item) for item in expression.items]
             case Table():
-                return {str(await self._value(key)): await self._value(item) for key, item in expression.pairs}
+                return {_key(await self._value(key)): await self._value(item) for key, item in expression.pairs}
             case Apply():
                 return await self._apply(expression)
 
@@ -109,6 +109,13 @@ class Run:
 
     def _too_long(self) -> BadRequest:
         return BadRequest(f"the query takes longer than {bounds.ACTIVITY_EVENTS_S:g} s; ask for a shorter period")
+
+
+def _key(value: Any) -> str:
+    """A list as a key would have to be written out, and may be endless."""
+    if not isinstance(value, str | int | float):
+        raise BadRequest("a key of an object is a text or a number")
+    return str(value)
 
 
 async def _checked(name: str, function: Callable[..., Awaitable[Any]], arguments: list[Any]) -> Any:
