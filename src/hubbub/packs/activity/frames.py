@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from hubbub.packs.activity.events import in_utc
 from hubbub.packs.activity.failures import SourceFailure
-from hubbub.packs.activity.protection import compare
+from hubbub.packs.activity.protection import Snapshots
 from hubbub.packs.activity.sources import Sources, together
 
 USUAL_REASON: Final = "mcp"
@@ -68,10 +67,10 @@ async def build_frame(sources: Sources, reason: Any) -> NowFrame:
     )
 
 
-async def look_at_health(sources: Sources, protected_folder: Path) -> SystemHealth:
+async def look_at_health(sources: Sources, snapshots: Snapshots) -> SystemHealth:
     """How everything is; never fails."""
     info, probe, protection = await asyncio.gather(
-        _or_failure(sources.info()), _or_failure(sources.probe()), asyncio.to_thread(compare, protected_folder)
+        _or_failure(sources.info()), _or_failure(sources.probe()), snapshots.compare()
     )
     failures = {"activitywatch": info, "sidecar": probe}
     causes = {name: part.cause() for name, part in failures.items() if isinstance(part, SourceFailure)}
