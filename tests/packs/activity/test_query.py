@@ -133,11 +133,13 @@ async def test_a_query_that_makes_no_sense_says_where(query: str, word: str, wat
     assert word in error["message"]
 
 
-async def test_a_bucket_that_is_not_there_is_activitywatch_s_to_tell(either_watch: Watch) -> None:
-    async with at_a_desk(either_watch.url) as asker:
-        error = await asker.failure("aw.query", query='RETURN = query_bucket("none");')
-    assert (error["code"], error["data"]["status"]) == ("http_error", 404)
-    assert "none" in error["message"]
+@pytest.mark.parametrize("name", ["none", "", "..", "../info", "w/events/1", "w?limit=1#", "w%2Fevents"])
+async def test_a_bucket_that_is_not_there_is_told_with_those_that_are(name: str, watch: Watch) -> None:
+    watch.bucket("w", "currentwindow")
+    async with at_a_desk(watch.url) as asker:
+        error = await asker.failure("aw.query", query=f'RETURN = query_bucket("{name}");')
+    assert error["code"] == "invalid_argument"
+    assert f"no bucket named {name!r}; there are w" in error["message"]
 
 
 async def test_a_query_that_multiplies_comes_to_an_end(watch: Watch) -> None:

@@ -10,6 +10,8 @@ import pytest
 from tests.packs.activity.desks import at_a_desk
 from tests.packs.activity.watching import HOST, Watch, a_morning, event
 
+from hubbub.packs.activity.settings import PrivacySettings
+
 YESTERDAY = {"period": "yesterday"}
 
 
@@ -251,3 +253,43 @@ async def test_a_day_on_which_nothing_was_recorded_is_as_long_as_it_was(day: str
     async with at_a_desk(watch.url, time_zone="Europe/Berlin") as asker:
         (block,) = (await asker.call("aw.timeline", period=day))["blocks"]
     assert (block["kind"], block["seconds"]) == ("unrecorded", hours * 3600)
+
+
+def a_page_in_a_window(watch: Watch) -> None:
+    """A bank's page, shown by Firefox, and a harmless one, for two minutes each."""
+    now = datetime.now(UTC)
+    window = watch.bucket(f"aw-watcher-window_{HOST}", "currentwindow")
+    web = watch.bucket("aw-watcher-web-firefox", "web.tab.current", host="unknown")
+    for minutes, title, url in ((6, "News", "https://news.example/"), (2, "Account 123", "https://bank.example/")):
+        start = now - timedelta(minutes=minutes)
+        watch.insert(window, [event(start, 119, app="Navigator", title=f"{title} - Fox")])
+        watch.insert(web, [event(start, 119, url=url, title=title, audible=False, incognito=False)])
+
+
+@pytest.mark.parametrize("rule", ["mask_urls", "drop_urls"])
+async def test_the_window_of_a_page_that_is_hidden_does_not_tell_its_title(rule: str, watch: Watch) -> None:
+    a_page_in_a_window(watch)
+    async with at_a_desk(watch.url, privacy=PrivacySettings(**{rule: ("bank",)})) as asker:
+        now = await asker.call("aw.now")
+        summary = await asker.call("aw.summary", period="last_1h", by="title")
+        query = await asker.call("aw.query", period="last_1h", query='RETURN = query_bucket("aw-watcher-window_desk");')
+    assert "Account" not in str([now, summary, query])
+    assert rows(summary)["News - Fox"] > 100
+    masked = rows(summary).get("[private]", 0)
+    assert (masked > 100) == (rule == "mask_urls")
+
+
+@pytest.mark.parametrize("rule", ["drop_apps", "mask_apps"])
+@pytest.mark.parametrize("app", ["firefox", "navigator"])
+async def test_nothing_is_told_of_the_pages_of_an_app_that_is_hidden(rule: str, app: str, watch: Watch) -> None:
+    """Whether it is known by the name of its watcher, or by the window that shows the page."""
+    a_page_in_a_window(watch)
+    query = 'RETURN = query_bucket(find_bucket("aw-watcher-we"));'
+    async with at_a_desk(watch.url, privacy=PrivacySettings(**{rule: (app,)})) as asker:
+        now = await asker.call("aw.now")
+        by_site = await asker.call("aw.summary", period="last_1h", by="domain")
+        queried = await asker.client.call("aw.query", {"period": "last_1h", "query": query})
+    said = str([now, by_site, queried])
+    assert not [word for word in ("bank.example", "news.example") if word in said]
+    if app == "navigator":
+        assert not [word for word in ("Account", "News") if word in said]

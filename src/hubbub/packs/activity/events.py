@@ -40,6 +40,8 @@ class Bucket(msgspec.Struct):
     client: str = ""
     hostname: str = ""
     last_updated: datetime | None = None
+    is_masked: bool = False
+    """Whether it tells of an app of which only the time may be told."""
 
 
 _EARLIEST: Final = datetime(1900, 1, 1, tzinfo=UTC)

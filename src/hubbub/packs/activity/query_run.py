@@ -105,7 +105,7 @@ class Run:
     async def _find(self, prefix: Any, hostname: Any = None) -> str:
         if not isinstance(prefix, str):
             raise BadRequest("find_bucket takes what the id of a bucket begins with")
-        return await self._sources.find_bucket(prefix, hostname)
+        return (await self._sources.catalogue()).find(prefix, hostname)
 
     def _too_long(self) -> BadRequest:
         return BadRequest(f"the query takes longer than {bounds.ACTIVITY_EVENTS_S:g} s; ask for a shorter period")
