@@ -1,18 +1,25 @@
 """ActivityWatch on bad days: each has a word, a sentence that says what to do, and an end; the server goes on."""
 
 import json
+import logging
+import subprocess
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.packs.activity.desks import at_a_desk
+from tests.http.processes import HUBBUB
+from tests.packs.activity.desks import at_a_desk, make_server
+from tests.packs.activity.gates import KEY, locked_watch
 from tests.packs.activity.odd_server import Odd, odd_server
-from tests.packs.activity.watching import Watch, event
+from tests.packs.activity.watching import Watch, a_morning, event
 from tests.server.conversation import PLAIN
 
 from hubbub import Secret, SettingsError
+from hubbub.packs.activity import diagnosis
 from hubbub.packs.activity.http import base_url
+from hubbub.packs.activity.settings import ActivitySettings
 
 PAGE = b"<!doctype html><title>Hello</title>"
 MANY = json.dumps({f"bucket-{number:06}": {"id": "x" * 100, "type": "t"} for number in range(80_000)}).encode()
@@ -229,3 +236,59 @@ async def test_a_real_activitywatch_writes_half_characters(watch: Watch) -> None
     watch.insert(watch.bucket("w", "currentwindow"), [event(now - timedelta(minutes=1), 59, app="a", title="x \ud83d")])
     async with at_a_desk(watch.url) as asker:
         assert (await asker.call("aw.now"))["window"]["title"] == "x \ufffd"
+
+
+async def test_with_the_key_everything_can_be_asked(watch: Watch, caplog: pytest.LogCaptureFixture) -> None:
+    a_morning(watch)
+    caplog.set_level(logging.DEBUG)
+    with locked_watch(watch) as locked:
+        async with at_a_desk(locked.url, api_key=Secret(KEY)) as asker:
+            state = await asker.call("aw.get_state")
+            frame = await asker.call("nowframe.build")
+            summary = await asker.call("aw.summary", period="yesterday")
+            now = await asker.call("aw.now")
+            query = await asker.call(
+                "aw.query", period="yesterday", query='RETURN = query_bucket("aw-watcher-afk_desk");'
+            )
+        check = await diagnosis.activitywatch(ActivitySettings(aw_url=locked.url, api_key=Secret(KEY)))
+    assert set(state["buckets"]) == set(frame["aw_buckets"]) == set(watch.ask("GET", "buckets/"))
+    assert (round(summary["active_s"]), now["window"]["app"], len(query["result"])) == (5400, "Code", 3)
+    assert check.ok
+    assert KEY not in caplog.text + str([state, frame, summary, now, query, check])
+
+
+@pytest.mark.parametrize("key", [None, "not-the-key", f"{KEY}x", ""])
+async def test_without_the_key_only_that_it_is_there_is_known(key: str | None, watch: Watch) -> None:
+    given = {} if key is None else {"api_key": Secret(key)}
+    with locked_watch(watch) as locked:
+        async with at_a_desk(locked.url, **given) as asker:
+            health = await asker.call("system.health")
+            frame = await asker.call("nowframe.build")
+            failures = [await asker.failure(tool) for tool in ("aw.get_state", "aw.now", "aw.summary", "aw.timeline")]
+    assert health["aw_ok"] is True
+    assert (frame["aw_info"]["testing"], frame["aw_buckets"]) == (False, None)
+    assert {failure["code"] for failure in failures} == {"unauthorized"}
+    assert all("HUBBUB_ACTIVITY_API_KEY" in failure["message"] for failure in failures)
+    if key:
+        assert key not in str(failures)
+
+
+def test_the_key_may_lie_in_a_file(watch: Watch, tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text(f"{KEY}\n")
+    with locked_watch(watch) as locked:
+        done = subprocess.run(
+            [HUBBUB, "serve", "--pack", "activity", "--transport", "stdio"],
+            input='{"jsonrpc":"2.0","id":1,"method":"aw.get_state"}\n', capture_output=True, text=True, timeout=30,
+            check=True, cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path),
+            "HUBBUB_ACTIVITY_AW_URL": locked.url, "HUBBUB_ACTIVITY_API_KEY_FILE": str(file)},
+        )  # fmt: skip
+    assert json.loads(done.stdout)["result"]["info"]["hostname"]
+    assert KEY not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("key", ["two\nlines", "a\r\nX-Other: 1", "zero\0", "schlüssel"])
+def test_a_key_that_no_request_can_carry_is_refused_at_once(key: str) -> None:
+    with pytest.raises(SettingsError, match="API key") as refused:
+        make_server(api_key=Secret(key))
+    assert key not in str(refused.value)

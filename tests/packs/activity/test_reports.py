@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from tests.packs.activity.desks import at_a_desk
+from tests.packs.activity.gates import newer_watch
 from tests.packs.activity.watching import HOST, Watch, a_morning, event
 
 from hubbub.packs.activity.settings import PrivacySettings
@@ -55,6 +56,38 @@ async def test_an_activitywatch_without_categories_is_told_of(watch: Watch) -> N
     async with at_a_desk(watch.url) as asker:
         by_category = await asker.call("aw.summary", by="category", **YESTERDAY)
     assert rows(by_category) == {"Uncategorized": 5400}
+    assert "no categories" in by_category["notes"][0]
+
+
+async def test_categories_are_those_that_the_person_made_in_a_newer_activitywatch(watch: Watch) -> None:
+    start = a_morning(watch)
+    classes = [
+        {"id": 0, "name": ["Work"], "rule": {"type": "regex", "regex": "Code"}, "data": {"color": "#0F0"}},
+        {"id": 1, "name": ["Work", "Tests"], "rule": {"type": "regex", "regex": "TEST", "ignore_case": True}},
+        {"id": 2, "name": ["Comms"], "rule": {"type": None}},
+        {"id": 3, "name": ["Comms", "Mail"], "rule": {"type": "regex", "regex": "thunderbird"}},
+        {"id": 4, "name": ["Uncategorized"], "rule": {"type": "none"}},
+        {"id": 5, "name": ["Broken"], "rule": {"type": "regex", "regex": "("}},
+        {"id": 6, "name": "odd"},
+        "odder",
+    ]
+    period = f"{start.isoformat()}/{(start + timedelta(hours=2)).isoformat()}"
+    with newer_watch(watch, classes) as newer:
+        async with at_a_desk(newer.url) as asker:
+            by_category = await asker.call("aw.summary", by="category", **YESTERDAY)
+            timeline = await asker.call("aw.timeline", period=period)
+    assert rows(by_category) == {"Work": 1800, "Work > Tests": 1800, "Uncategorized": 1800}  # patterns mind the case
+    assert by_category["notes"] == []
+    active = [block["category"] for block in timeline["blocks"] if block["kind"] == "active"]
+    assert active == ["Work", "Uncategorized", "Uncategorized", "Work > Tests"]
+
+
+@pytest.mark.parametrize("classes", [None, [], {"odd": 1}, "odd"])
+async def test_a_newer_activitywatch_without_categories_is_told_of_too(classes: Any, watch: Watch) -> None:
+    a_morning(watch)
+    with newer_watch(watch, classes) as newer:
+        async with at_a_desk(newer.url) as asker:
+            by_category = await asker.call("aw.summary", by="category", **YESTERDAY)
     assert "no categories" in by_category["notes"][0]
 
 

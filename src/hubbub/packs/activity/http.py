@@ -44,7 +44,7 @@ class JsonServer:
         self._advice = advice
         self._headers = {"Accept": "application/json"}
         if api_key:
-            self._headers["Authorization"] = f"Bearer {api_key.reveal()}"
+            self._headers["Authorization"] = f"Bearer {_sendable(api_key)}"
         host = urlsplit(self.url).hostname or ""
         self._door = Door(egress_for(host), connect_s=bounds.ACTIVITY_CONNECT_S)
 
@@ -159,6 +159,13 @@ def base_url(text: str) -> str:
         raise SettingsError("an address of a server must not have a name or a password in it")
     # ActivityWatch refuses to be called `[::1]`, even where it listens there; `localhost` leads there too.
     return url.replace("://[::1]", "://localhost", 1)
+
+
+def _sendable(key: Secret) -> str:
+    text = key.reveal()
+    if not (text.isascii() and text.isprintable()):
+        raise SettingsError("the API key has characters that no request can carry; see whether it was copied whole")
+    return text
 
 
 def _no_address(text: str) -> SettingsError:

@@ -25,7 +25,7 @@ class Category(msgspec.Struct):
     """One of the person's categories, as the settings of ActivityWatch hold it."""
 
     name: list[str]
-    rule: dict[str, Any]
+    rule: dict[str, Any] = {}
 
 
 class WatchServer:
@@ -83,12 +83,12 @@ class WatchServer:
         Raises: SourceFailure.
         """
         try:
-            found: list[Category] | None = await self._get("settings/classes", list[Category] | None)
+            found: list[Any] | None = await self._get("settings/classes", list[Any] | None)
         except SourceFailure as failure:
             if failure.status == _NOT_FOUND or failure.word == "unexpected":
                 return []
             raise
-        return found or []
+        return [category for each in found or () if (category := _category(each)) is not None]
 
     async def close(self) -> None:
         """Drop every connection."""
@@ -96,6 +96,14 @@ class WatchServer:
 
     async def _get(self, path: str, kind: Any) -> Any:
         return self._server.decode(await self._server.get(f"/api/0/{path}", timeout_s=self._timeout_s), kind)
+
+
+def _category(given: Any) -> Category | None:
+    """One that makes sense: its page keeps what people write there."""
+    try:
+        return msgspec.convert(given, Category)
+    except msgspec.ValidationError:
+        return None
 
 
 def _sound(events: list[Event]) -> list[Event]:
