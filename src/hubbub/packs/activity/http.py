@@ -24,6 +24,7 @@ from hubbub.packs.activity.failures import SourceFailure
 _MOVED: Final = (307, 308)
 _REFUSED: Final = (401, 403)
 _QUOTED_CHARACTERS: Final = 300
+_NO_MORE: Final[Mapping[str, str]] = {}
 _ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL
 )
@@ -34,7 +35,15 @@ _UNKNOWN_CHARACTER: Final = rb"\ufffd"
 class JsonServer:
     """One server that answers with JSON."""
 
-    def __init__(self, name: str, url: str, advice: str, *, api_key: Secret | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        advice: str,
+        *,
+        api_key: Secret | None = None,
+        key_setting: str = "HUBBUB_ACTIVITY_API_KEY",
+    ) -> None:
         """`name` and `advice` are for people: who does not answer, and what to do about it.
 
         Raises: SettingsError.
@@ -42,6 +51,7 @@ class JsonServer:
         self.name = name
         self.url = base_url(url)
         self._advice = advice
+        self._key_setting = key_setting
         self._headers = {"Accept": "application/json"}
         if api_key:
             self._headers["Authorization"] = f"Bearer {_sendable(api_key)}"
@@ -55,19 +65,36 @@ class JsonServer:
         """
         return await self._ask("GET", path, None, timeout_s, limit)
 
-    async def post(self, path: str, value: Any, *, timeout_s: float, limit: int = bounds.ACTIVITY_BODY_BYTES) -> bytes:
-        """The same for a question that has a body.
+    async def post(
+        self,
+        path: str,
+        value: Any,
+        *,
+        timeout_s: float,
+        limit: int = bounds.ACTIVITY_BODY_BYTES,
+        token: Secret | None = None,
+    ) -> bytes:
+        """The same for a question that has a body; `token` goes with this one.
 
-        Raises: SourceFailure.
+        Raises: SourceFailure, SettingsError.
         """
-        return await self._ask("POST", path, msgspec.json.encode(value), timeout_s, limit)
+        more = {} if token is None else {"Authorization": f"Bearer {_sendable(token)}"}
+        return await self._ask("POST", path, msgspec.json.encode(value), timeout_s, limit, more)
 
     async def close(self) -> None:
         """Drop every connection."""
         await self._door.close()
 
-    async def _ask(self, method: str, path: str, body: bytes | None, timeout_s: float, limit: int) -> bytes:
-        headers = self._headers if body is None else {**self._headers, "Content-Type": "application/json"}
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        timeout_s: float,
+        limit: int,
+        more: Mapping[str, str] = _NO_MORE,
+    ) -> bytes:
+        headers = self._headers if body is None else {**self._headers, "Content-Type": "application/json", **more}
         try:
             async with asyncio.timeout(timeout_s):
                 answer = await self._send(method, self.url + path, headers, body)
@@ -117,7 +144,7 @@ class JsonServer:
     def _refusal(self, answer: Answer, body: bytes) -> SourceFailure:
         said, status = _message_in(body), answer.status
         if status in _REFUSED:
-            told = f"{self.name} at {self.url} wants an API key, or another one: set HUBBUB_ACTIVITY_API_KEY"
+            told = f"{self.name} at {self.url} wants an API key, or another one: set {self._key_setting}"
             return SourceFailure("unauthorized", told, url=self.url, status=status)
         if status == 400 and "host header" in said.lower():
             told = f"{self.name} refuses the name in {self.url}; use 127.0.0.1 or localhost, or the name it is bound to"

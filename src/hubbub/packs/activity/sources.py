@@ -12,16 +12,20 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
+from hubbub import Secret
+from hubbub.net.egress import kind_of
 from hubbub.packs.activity.catalogue import Catalogue
 from hubbub.packs.activity.events import WEB, WINDOW, Bucket, Event
-from hubbub.packs.activity.failures import SourceFailure
+from hubbub.packs.activity.failures import BadRequest, SourceFailure
 from hubbub.packs.activity.hiding import NOTHING, Hiding
 from hubbub.packs.activity.privacy import Privacy
 from hubbub.packs.activity.settings import ActivitySettings
 from hubbub.packs.activity.sidecar_client import SidecarClient
+from hubbub.packs.activity.sidecar_token import token_of
 from hubbub.packs.activity.watch_server import Category, WatchServer
 from hubbub.packs.activity.watchers import Watchers, choose
 
@@ -62,6 +66,7 @@ class Sources:
         self._sidecar = SidecarClient(settings.sidecar_url, timeout_s=settings.timeout_s)
         self._privacy = Privacy(settings.privacy)
         self._host = settings.host
+        self._settings = settings
 
     # -- ActivityWatch -----------------------------------------------------------
 
@@ -192,8 +197,9 @@ class Sources:
 
         Raises: SourceFailure.
         """
+        private = await self._private_titles()
         async with self._telling():
-            found = await self._sidecar.parse({"capture": True})
+            found = await self._sidecar.parse({"capture": True, "private_titles": private}, self._token())
         elements = found.get("parsed_content_list")
         window = found.get("window")
         return {
@@ -201,6 +207,23 @@ class Sources:
             "elements": self._privacy.elements(elements if isinstance(elements, list) else []),
             "latency_ms": found.get("latency_ms"),
         }
+
+    async def _private_titles(self) -> list[str]:
+        """Of pages that were shown last and may not be seen; the sidecar itself knows only windows."""
+        try:
+            watchers = await self.watchers()
+            async with self._telling():
+                tabs = await together(*(self._newest(bucket, _RECENT_TABS) for bucket in watchers.web))
+        except (SourceFailure, BadRequest):
+            return []  # nobody records pages, so nobody could know
+        hiding = self._privacy.hiding((event for events in tabs for event in events), are_pages=True)
+        return [*hiding.dropped, *hiding.masked]
+
+    def _token(self) -> Secret | None:
+        """One that was found, and not given, is told to nobody but this machine."""
+        host = urlsplit(self._sidecar.url).hostname or ""
+        is_own = host == "localhost" or kind_of(host) == "loopback"
+        return token_of(self._settings) if is_own or self._settings.sidecar_token else None
 
     # -- both ----------------------------------------------------------------------
 

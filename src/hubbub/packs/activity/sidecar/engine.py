@@ -15,6 +15,8 @@ class ParseRequest(msgspec.Struct, frozen=True):
     min_score: float = 0.0
     region: tuple[float, float, float, float] | None = None
     """Only this part: left, top, right, bottom, in pixels."""
+    private_titles: tuple[str, ...] = ()
+    """Of pages that nobody is to see: windows that have one in their title are blackened."""
 
 
 class Refusal(Exception):

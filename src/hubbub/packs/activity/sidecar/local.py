@@ -99,7 +99,7 @@ class LocalEngine:
         started = time.monotonic()
         listed: list[windows.Window] = []
         if request.picture is None:
-            shown, listed, hidden = capture.take_allowed(self._privacy)
+            shown, listed, hidden = capture.take_allowed(self._privacy, request.private_titles)
         else:
             shown, hidden = Picture.read(request.picture), self._privacy.regions()
             shown.blacken(hidden)
