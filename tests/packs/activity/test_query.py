@@ -97,6 +97,15 @@ async def test_gaps_are_filled_as_activitywatch_fills_them(watch: Watch) -> None
     assert [round(found["duration"]) for found in ours["result"]] == [23, 12, 12, 15, 25]
 
 
+async def test_times_are_told_in_the_person_s_zone(watch: Watch) -> None:
+    start = a_morning(watch)
+    async with at_a_desk(watch.url, time_zone="Asia/Tokyo") as asker:
+        period = f"{start.isoformat()}/{(start + timedelta(hours=1)).isoformat()}"
+        found = await asker.call("aw.query", period=period, query='RETURN = query_bucket("aw-watcher-afk_desk");')
+    assert found["start"].endswith("T18:00:00+09:00")
+    assert found["result"][-1]["timestamp"].endswith("T18:00:00.000+09:00")
+
+
 @pytest.mark.parametrize(
     ("query", "word"),
     [

@@ -181,3 +181,21 @@ def test_menus_of_a_private_app_are_black_too(tmp_path: Path, monkeypatch: pytes
         opened.close()
     points = [Picture.read(base64.b64decode(each))._image.getpixel((350, 240)) for each in seen]
     assert points == [(255, 255, 255), (0, 0, 0)]
+
+
+async def test_a_sidecar_without_rules_keeps_those_of_who_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have been started where it found no settings."""
+    with screen(tmp_path, monkeypatch) as shown:
+        shown.terminal("My diary", "The secret elephant", "60x6+40+40")
+        shown.terminal("Editor", "The quick brown fox", "60x6+40+400")
+        wait_for_windows("My diary", "Editor")
+        with sidecar("local") as asked:
+            wait_for_text(asked, "elephant")
+            wait_for_text(asked, "quick brown")
+            told = []
+            for rules in ({"drop_titles": ("diary",)}, {"regions": ("1280x380+0+0",)}):
+                async with at_a_desk(sidecar_url=asked.url, privacy=PrivacySettings(**rules)) as asker:
+                    told.append((await asker.call("screen.read"))["text"])
+    for each in told:
+        assert "quick brown" in each
+        assert "elephant" not in each

@@ -137,13 +137,24 @@ def test_who_knows_the_token_does(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_the_pack_tells_the_token_that_it_was_given_or_finds() -> None:
-    with odd_server(Odd(body=b'{"parsed_content_list": []}')) as asked:
+    with odd_server(Odd(body=b'{"ok": true, "mode": "local", "parsed_content_list": []}')) as asked:
         async with at_a_desk(sidecar_url=asked.url, sidecar_token=Secret("given")) as asker:
             await asker.call("screen.read")
             await asker.call("system.health")
     headers = {method: headers for method, _, headers in asked.asked}
     assert headers["POST"]["Authorization"] == "Bearer given"
     assert "Authorization" not in headers["GET"]
+
+
+@pytest.mark.parametrize("probe", [b'{"message": "something else"}', b'{"ok": true, "mode": "mock"}'])
+async def test_what_is_no_sidecar_of_ours_is_told_nothing(probe: bytes) -> None:
+    with odd_server(Odd(body=probe)) as asked:
+        rules = PrivacySettings(drop_titles=("diary",))
+        async with at_a_desk(sidecar_url=asked.url, sidecar_token=Secret("given"), privacy=rules) as asker:
+            await asker.call("screen.read")
+    ((_, _, headers),) = [each for each in asked.asked if each[0] == "POST"]
+    assert "Authorization" not in headers
+    assert int(headers["Content-Length"]) == len(b'{"capture":true}')
 
 
 def test_a_token_is_made_once_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,6 +219,9 @@ def test_web_pages_may_not_look_at_the_screen(headers: dict[str, str], error: st
         ({"base64_image": "aGVsbG8=", "parse_options": {"min_score": 2}}, 400, "invalid_option"),
         ({"capture": True, "private_titles": "x"}, 400, "invalid_option"),
         ({"capture": True, "private_titles": [1]}, 400, "invalid_option"),
+        ({"capture": True, "rules": 1}, 400, "invalid_option"),
+        ({"capture": True, "rules": {"drop_apps": ["("]}}, 400, "invalid_option"),
+        ({"capture": True, "rules": {"drop_smells": ["x"]}}, 400, "invalid_option"),
     ],
 )
 def test_a_wrong_request_is_told_what_is_wrong(body: Any, status: int, error: str) -> None:

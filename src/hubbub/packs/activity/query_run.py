@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from datetime import tzinfo
 from functools import partial
 from typing import Any, Final
 
@@ -140,7 +141,10 @@ def _wrong(name: str) -> BadRequest:
 class Telling:
     """Writes a result as JSON values, at most so many of them: a few letters of a query can mean very many."""
 
-    def __init__(self, most: int = bounds.ACTIVITY_VALUES, most_events: int = bounds.ACTIVITY_ROWS) -> None:
+    def __init__(
+        self, zone: tzinfo, most: int = bounds.ACTIVITY_VALUES, most_events: int = bounds.ACTIVITY_ROWS
+    ) -> None:
+        self._zone = zone
         self._left = most
         self._events_left = most_events
         self.is_cut = False
@@ -151,7 +155,8 @@ class Telling:
         self._left -= 1
         if isinstance(value, Event):
             data = self.tell(value.data)
-            return {"timestamp": in_utc(value.timestamp), "duration": round(value.duration, 3), "data": data}
+            start = value.timestamp.astimezone(self._zone).isoformat(timespec="milliseconds")
+            return {"timestamp": start, "duration": round(value.duration, 3), "data": data}
         if isinstance(value, dict):
             return {key: self.tell(item) for key, item in value.items() if self._has_room(item)}
         if isinstance(value, list | tuple):

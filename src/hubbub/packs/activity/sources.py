@@ -29,6 +29,7 @@ from hubbub.packs.activity.sidecar_token import token_of
 from hubbub.packs.activity.watch_server import Category, WatchServer
 from hubbub.packs.activity.watchers import Watchers, choose
 
+_OWN_ENGINES: Final = ("local", "omniparser")
 _RECENT_TABS: Final = 10
 """How many of the last pages are looked at: what is told of a window comes later than what is told of its page."""
 
@@ -197,9 +198,15 @@ class Sources:
 
         Raises: SourceFailure.
         """
-        private = await self._private_titles()
+        asked: dict[str, Any] = {"capture": True}
+        token = None
         async with self._telling():
-            found = await self._sidecar.parse({"capture": True, "private_titles": private}, self._token())
+            # Whatever else listens there is told neither the rules nor the token.
+            if (await self._sidecar.probe()).get("mode") in _OWN_ENGINES:
+                asked["rules"] = msgspec.to_builtins(self._settings.privacy)
+                asked["private_titles"] = await self._private_titles()
+                token = self._token()
+            found = await self._sidecar.parse(asked, token)
         elements = found.get("parsed_content_list")
         window = found.get("window")
         return {

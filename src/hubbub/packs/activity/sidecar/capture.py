@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hubbub.packs.activity.hiding import Hiding
 from hubbub.packs.activity.privacy import Box, Privacy
 from hubbub.packs.activity.sidecar import windows
-from hubbub.packs.activity.sidecar.engine import Refusal
+from hubbub.packs.activity.sidecar.engine import ParseRequest, Refusal
 from hubbub.packs.activity.sidecar.picture import Picture
 
 
+def rules_for(request: ParseRequest, own: Privacy) -> list[Privacy]:
+    """Our own, and those of whoever asks."""
+    return [own] if request.rules is None else [own, Privacy(request.rules)]
+
+
 def take_allowed(
-    privacy: Privacy, private_titles: tuple[str, ...] = ()
+    rules: Sequence[Privacy], private_titles: tuple[str, ...] = ()
 ) -> tuple[Picture, list[windows.Window], list[Box]]:
     """All screens as they may be seen, the windows on them that are not private, and what was blackened.
 
@@ -18,7 +25,7 @@ def take_allowed(
     """
     hiding = Hiding(private_titles)
     listed = windows.all_windows()
-    if listed is None and (hiding or privacy.minds_windows):
+    if listed is None and (hiding or any(each.minds_windows for each in rules)):
         told = "there are rules about windows, and here it cannot be known where they are; that needs X11"
         raise Refusal(503, "windows_unknown", told)
     shown = take()
@@ -26,9 +33,11 @@ def take_allowed(
     known = [*(listed or []), *(windows.all_windows() or [])]
 
     def is_private(window: windows.Window) -> bool:
-        return privacy.hides_window(window.app, window.title) or hiding.verdict(window.title) != "told"
+        by_rule = any(each.hides_window(window.app, window.title) for each in rules)
+        return by_rule or hiding.verdict(window.title) != "told"
 
-    hidden = [*privacy.regions(), *(window.box for window in known if is_private(window))]
+    hidden = [region for each in rules for region in each.regions()]
+    hidden += [window.box for window in known if is_private(window)]
     shown.blacken(hidden)
     return shown, [window for window in listed or [] if not is_private(window)], hidden
 

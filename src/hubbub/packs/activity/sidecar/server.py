@@ -20,6 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from hubbub import Secret, bounds
+from hubbub.packs.activity.settings import PrivacySettings
 from hubbub.packs.activity.sidecar.engine import Engine, ParseRequest, Refusal
 from hubbub.packs.activity.sidecar.tesseract import LANGUAGE
 
@@ -186,7 +187,8 @@ def read_request(body: bytes) -> ParseRequest:
     settings = _options(options if isinstance(options, dict) else {})
     text = given.get("base64_image", given.get("image_base64"))
     if text is None and given.get("capture") is True:
-        return ParseRequest(None, **settings, private_titles=_titles(given.get("private_titles", [])))
+        titles = _titles(given.get("private_titles", []))
+        return ParseRequest(None, **settings, rules=_rules(given.get("rules")), private_titles=titles)
     if not isinstance(text, str) or not text:
         raise Refusal(400, "missing_base64_image")
     try:
@@ -194,6 +196,19 @@ def read_request(body: bytes) -> ParseRequest:
     except (binascii.Error, ValueError):
         raise Refusal(400, "invalid_image", "base64_image is not base64") from None
     return ParseRequest(picture, **settings)
+
+
+def _rules(given: Any) -> PrivacySettings | None:
+    """Rules that are not understood must not be left aside."""
+    if given is None:
+        return None
+    try:
+        rules = msgspec.convert(given, PrivacySettings)
+    except msgspec.ValidationError:
+        raise Refusal(400, "invalid_option", "rules are those of [packs.activity.privacy]") from None
+    if unknown := set(given) - set(PrivacySettings.__struct_fields__):
+        raise Refusal(400, "invalid_option", f"there is no rule {min(unknown)!r}; is the sidecar older than the pack?")
+    return rules
 
 
 def _titles(given: Any) -> tuple[str, ...]:
