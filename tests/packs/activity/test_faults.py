@@ -60,9 +60,18 @@ async def test_a_bad_answer_has_a_word_and_a_null_part(odd: Odd, kind: str) -> N
             health = await asker.client.result("system.health")
             assert time.monotonic() - started < 10
     assert (error["code"], error["data"]["kind"]) == (-32601, kind)
-    assert len(error["message"]) > 20
+    advice = error["message"].partition(";")[2] or error["message"].partition(": set ")[2]
+    assert len(advice) > 10, "what to do is missing"
     assert (frame["aw_info"], frame["aw_buckets"]) == (None, None)
     assert (health["aw_ok"], health["causes"]["activitywatch"]["kind"]) == (False, kind)
+
+
+async def test_a_sidecar_that_cannot_see_is_told_with_its_reason() -> None:
+    odd = Odd(503, b'{"ok": false, "error": "capture_unavailable", "details": "Wayland lets nobody"}')
+    with odd_server(lambda method, path: odd if method == "POST" else Odd()) as sidecar:
+        async with at_a_desk(sidecar_url=sidecar.url) as asker:
+            error = await asker.failure("screen.read")
+    assert "capture_unavailable: Wayland lets nobody" in error["message"]
 
 
 async def test_a_redirect_to_the_same_server_is_followed_once() -> None:

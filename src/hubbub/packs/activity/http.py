@@ -135,7 +135,10 @@ class JsonServer:
         try:
             return _decode(body, kind)
         except msgspec.ValidationError as error:
-            told = f"{self.name} at {self.url} answered with something else than was asked for ({error})"
+            told = (
+                f"{self.name} at {self.url} answered with something else than was asked for ({error}); "
+                f"see whether it is that: {self._advice}"
+            )
             raise SourceFailure("unexpected", told, url=self.url) from error
         except (ValueError, RecursionError) as error:
             told = f"{self.name} at {self.url} answered with what is not JSON; see whether it is well"
@@ -152,7 +155,10 @@ class JsonServer:
         if not said and answer.media_type == "text/html":
             told = f"{self.name} at {self.url} answered with a web page (status {status}); {self._advice}"
             return SourceFailure("html_page", told, url=self.url, status=status)
-        told = f"{self.name} at {self.url} answered with status {status}{f': {said}' if said else ''}"
+        told = (
+            f"{self.name} at {self.url} answered with status {status}{f': {said}' if said else ''}; "
+            "see its log, or start it again"
+        )
         return SourceFailure("http_error", told, url=self.url, status=status)
 
     def _failure(self, error: TransportError) -> SourceFailure:
@@ -160,7 +166,10 @@ class JsonServer:
             return SourceFailure("refused", f"{self.name} at {self.url}: {error.message}", url=self.url)
         if error.code == "HTTP_BODY_TOO_LARGE":
             limit = error.data.get("max_bytes", 0)
-            told = f"{self.name} at {self.url} answered with more than {limit} bytes; ask for less"
+            told = (
+                f"{self.name} at {self.url} answered with more than {limit} bytes; "
+                "ask for a shorter period, or see whether something else runs there"
+            )
             return SourceFailure("too_large", told, url=self.url, status=error.data.get("status"))
         if error.may_have_executed:
             told = f"{self.name} at {self.url} broke off in the middle of its answer; see whether it is well"
@@ -224,5 +233,7 @@ def _message_in(body: bytes) -> str:
         said = msgspec.json.decode(body)
     except (ValueError, RecursionError):
         return ""
-    message = said.get("message", said.get("error", "")) if isinstance(said, dict) else ""
-    return message[:_QUOTED_CHARACTERS] if isinstance(message, str) else ""
+    if not isinstance(said, dict):
+        return ""
+    parts = [said["message"]] if "message" in said else [said.get("error"), said.get("details")]
+    return ": ".join(part for part in parts if isinstance(part, str))[:_QUOTED_CHARACTERS]

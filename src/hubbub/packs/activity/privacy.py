@@ -59,6 +59,8 @@ class Privacy:
         )
         self.text = lru_cache(maxsize=4096)(self._text)
         """A text as it may be told, whatever it is about."""
+        self._word = lru_cache(maxsize=4096)(self._judged)
+        """A text that may be a title or an address; titles come again and again."""
 
     # -- events ----------------------------------------------------------------
 
@@ -166,8 +168,7 @@ class Privacy:
             text = pattern.sub(PRIVATE, text)
         return without_secrets(text) if self._settings.secrets else text
 
-    def _word(self, text: str) -> str:
-        """A text that may be a title or an address."""
+    def _judged(self, text: str) -> str:
         rules = (self._dropped_words, self._dropped_lines, self._masked_titles, self._masked_urls)
         return PRIVATE if any(_found(rule, text) for rule in rules) else self.text(text)
 
