@@ -333,6 +333,10 @@ ACTIVITY_CONNECT_S: Final = 2.0
 """One connection to ActivityWatch or the sidecar; both are usually on this machine."""
 ACTIVITY_CALL_S: Final = 5.0
 """One short question to either, unless the settings say otherwise."""
+ACTIVITY_INFO_S: Final = 30.0
+"""How long what ActivityWatch says of itself is believed, while it answers other questions."""
+ACTIVITY_PROMPT_S: Final = 0.25
+"""How soon it must answer those for that."""
 ACTIVITY_EVENTS_S: Final = 30.0
 """One reading of many events, and all the work that one tool does with them."""
 ACTIVITY_PARSE_S: Final = 60.0

@@ -301,3 +301,33 @@ def test_a_key_that_no_request_can_carry_is_refused_at_once(key: str) -> None:
     with pytest.raises(SettingsError, match="API key") as refused:
         make_server(api_key=Secret(key))
     assert key not in str(refused.value)
+
+
+async def test_what_activitywatch_is_is_not_asked_for_again_and_again() -> None:
+    with with_events(b"[]") as watch:
+        async with at_a_desk(watch.url) as asker:
+            frames = [await asker.call("nowframe.build") for _ in range(3)]
+            await asker.call("aw.get_state")
+            asked = [path for _, path, _ in watch.asked]
+            await asker.call("system.health")
+            after = [path for _, path, _ in watch.asked]
+    assert [frame["aw_info"] for frame in frames] == [{"hostname": "h"}] * 3
+    assert (asked.count("/api/0/info"), asked.count("/api/0/buckets/")) == (1, 4)
+    assert after.count("/api/0/info") == 2  # whether it is there can only be known by asking
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+async def test_what_it_was_is_not_told_of_one_that_no_longer_answers(is_slow: bool) -> None:
+    is_well = True
+
+    def answer(method: str, path: str) -> Odd:
+        return Odd() if is_well else Odd(hangs=True) if is_slow else Odd(500)
+
+    with odd_server(answer) as watch:
+        async with at_a_desk(watch.url, timeout_s=1) as asker:
+            assert (await asker.call("nowframe.build"))["aw_info"] == {}
+            is_well = False
+            started = time.monotonic()
+            frame = await asker.call("nowframe.build")
+            assert time.monotonic() - started < 1.8
+    assert (frame["aw_info"], frame["aw_buckets"]) == (None, None)

@@ -20,7 +20,7 @@ async def activitywatch(settings: ActivitySettings) -> Check:
     sources = Sources(settings)
     try:
         info = await sources.info()
-        await sources.buckets()
+        await sources.catalogue()
     except SourceFailure as failure:
         advice = f"install and start it: {_DOWNLOAD}" if failure.word == "unreachable" else ""
         return Check("activitywatch", False, failure.message, advice)

@@ -77,21 +77,18 @@ class Sources:
         Raises: SourceFailure.
         """
         async with self._telling():
-            found = await self._watch.info()
-        shown = self._shown(found)
-        if isinstance(found.get("hostname"), str):
-            shown["hostname"] = self._privacy.name(found["hostname"])
-        return shown
+            return self._shown_info(await self._watch.info())
 
-    async def buckets(self) -> dict[str, Any]:
-        """Every bucket by its name.
-
-        Raises: SourceFailure.
-        """
-        return (await self.catalogue()).shown
+    async def state(self) -> tuple[dict[str, Any] | SourceFailure, Catalogue | SourceFailure]:
+        """What it says of itself, and every bucket; either may have failed."""
+        info, buckets = await self._watch.state()
+        return (
+            self._reported(info) if isinstance(info, SourceFailure) else self._shown_info(info),
+            self._reported(buckets) if isinstance(buckets, SourceFailure) else Catalogue(buckets, self._privacy),
+        )
 
     async def catalogue(self) -> Catalogue:
-        """The same, to choose from.
+        """Every bucket by its name.
 
         Raises: SourceFailure.
         """
@@ -103,7 +100,7 @@ class Sources:
 
         Raises: SourceFailure, BadRequest.
         """
-        info, catalogue = await together(self.info(), self.catalogue())
+        info, catalogue = sound(await self.state())
         wanted = host or (self._host and self._privacy.name(self._host))
         return choose(catalogue.buckets, str(info.get("hostname", "")), wanted)
 
@@ -278,13 +275,38 @@ class Sources:
         try:
             yield
         except SourceFailure as failure:
-            failure.message = self._privacy.report(failure.message)
-            failure.args = (failure.message,)
+            self._reported(failure)
             raise
+
+    def _reported(self, failure: SourceFailure) -> SourceFailure:
+        failure.message = self._privacy.report(failure.message)
+        failure.args = (failure.message,)
+        return failure
+
+    def _shown_info(self, info: dict[str, Any]) -> dict[str, Any]:
+        shown = self._shown(info)
+        if isinstance(info.get("hostname"), str):
+            shown["hostname"] = self._privacy.name(info["hostname"])
+        return shown
 
 
 def _oldest_first(events: list[Event]) -> list[Event]:
     return sorted(events, key=lambda event: event.timestamp)
+
+
+def sound(
+    state: tuple[dict[str, Any] | SourceFailure, Catalogue | SourceFailure],
+) -> tuple[dict[str, Any], Catalogue]:
+    """Both parts of it.
+
+    Raises: SourceFailure, if one is missing.
+    """
+    info, catalogue = state
+    if isinstance(info, SourceFailure):
+        raise info
+    if isinstance(catalogue, SourceFailure):
+        raise catalogue
+    return info, catalogue
 
 
 async def together(*questions: Any) -> list[Any]:
