@@ -2,6 +2,7 @@
 
 import json
 import logging
+import signal
 import subprocess
 import time
 from datetime import UTC, datetime, timedelta
@@ -13,7 +14,7 @@ from tests.http.processes import HUBBUB
 from tests.packs.activity.desks import at_a_desk, make_server
 from tests.packs.activity.gates import KEY, locked_watch
 from tests.packs.activity.odd_server import Odd, odd_server
-from tests.packs.activity.watching import Watch, a_morning, event
+from tests.packs.activity.watching import Watch, a_morning, event, free_port, watching
 from tests.server.conversation import PLAIN
 
 from hubbub import Secret, SettingsError
@@ -331,3 +332,27 @@ async def test_what_it_was_is_not_told_of_one_that_no_longer_answers(is_slow: bo
             frame = await asker.call("nowframe.build")
             assert time.monotonic() - started < 1.8
     assert (frame["aw_info"], frame["aw_buckets"]) == (None, None)
+
+
+async def test_a_real_activitywatch_may_freeze_die_and_come_back(tmp_path: Path) -> None:
+    """And nobody has to start us again."""
+    port = free_port()
+    with watching(tmp_path, is_testing=False, port=port) as first:
+        a_morning(first)
+        async with at_a_desk(first.url, timeout_s=1) as asker:
+            before = await asker.call("aw.summary", period="yesterday")
+            first.process.send_signal(signal.SIGSTOP)
+            started = time.monotonic()
+            frozen = await asker.failure("aw.summary", period="yesterday")
+            frame = await asker.call("nowframe.build")
+            assert time.monotonic() - started < 10
+            first.process.send_signal(signal.SIGCONT)
+            first.process.kill()
+            first.process.wait(20)
+            dead = await asker.failure("aw.summary", period="yesterday")
+            health = await asker.call("system.health")
+            with watching(tmp_path, is_testing=False, port=port):
+                after = await asker.call("aw.summary", period="yesterday")
+    assert (frozen["code"], dead["code"]) == ("timeout", "unreachable")
+    assert (frame["aw_info"], frame["aw_buckets"], health["aw_ok"]) == (None, None, False)
+    assert after["rows"] == before["rows"] != []
