@@ -198,6 +198,18 @@ def with_events(events: bytes) -> Any:
     return odd_server(answer)
 
 
+async def test_a_bucket_that_says_little_of_itself_can_be_queried() -> None:
+    events = b'[{"timestamp": "2026-11-15T10:00:00Z", "duration": 60, "data": {"n": 1}}]'
+
+    def answer(method: str, path: str) -> Odd:
+        return Odd(body=events if "/events" in path else b'{"own": {"client": null, "hostname": null, "type": 7}}')
+
+    with odd_server(answer) as watch:
+        async with at_a_desk(watch.url) as asker:
+            found = await asker.call("aw.query", period="2026-11-15", query='RETURN = query_bucket("own");')
+    assert [each["data"] for each in found["result"]] == [{"n": 1}]
+
+
 @pytest.mark.parametrize(
     ("when", "seconds"),
     [

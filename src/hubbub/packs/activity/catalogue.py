@@ -35,14 +35,13 @@ class Catalogue:
             told = self._free_name(privacy.name(key))
             self.shown[told] = _told(value, told, privacy)
             bucket = _read(key, value)
-            if bucket is not None:
-                bucket.is_masked = verdict == "masked"
-                bucket.hostname = privacy.name(bucket.hostname)
-                self._buckets[told] = bucket
+            bucket.is_masked = verdict == "masked"
+            bucket.hostname = privacy.name(bucket.hostname)
+            self._buckets[told] = bucket
 
     @property
     def buckets(self) -> list[Bucket]:
-        """Those that are what they should be."""
+        """All of them."""
         return list(self._buckets.values())
 
     def bucket(self, name: str) -> Bucket:
@@ -87,10 +86,10 @@ def _told(value: Any, told: str, privacy: Privacy) -> Any:
     return {key: names[key] if key in names else privacy.tree(item) for key, item in value.items()}
 
 
-def _read(key: str, value: Any) -> Bucket | None:
+def _read(key: str, value: Any) -> Bucket:
     try:
         bucket = msgspec.convert({"id": key, **value} if isinstance(value, dict) else value, Bucket)
     except msgspec.ValidationError:
-        return None  # somebody's own; none of those that we look at
+        return Bucket(key)  # somebody's own, of no type that we know
     bucket.id = key
     return bucket
