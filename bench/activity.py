@@ -17,9 +17,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
-from bench.figures import Bound, Goal, Measure, Pace, Round, Suite, Values
+from bench.figures import Bound, Goal, Measure, Pace, Round, Suite
 from bench.lines import Lines
 from bench.process import ROOT, BenchError, ServerProcess
 
@@ -49,58 +50,67 @@ def _measure(pace: Pace) -> list[Round]:
         _fill(watch, start)
         for number in range(pace.rounds):
             print(f"activity: round {number + 1} of {pace.rounds}", file=sys.stderr)
-            rounds.append({"activity": _ours(watch, sidecar, start, pace), "raw": _raw(watch, sidecar, start, pace)})
+            rounds.append(_round(watch, sidecar, start, pace))
     return rounds
 
 
-def _ours(watch: int, sidecar: int, start: datetime, pace: Pace) -> Values:
+def _round(watch: int, sidecar: int, start: datetime, pace: Pace) -> Round:
+    period = f"{start.isoformat()}/{(start + timedelta(days=1)).isoformat()}"
+    query = {"timeperiods": [period], "query": _QUERY}
+
+    def info() -> object:
+        return _ask(watch, "GET", "/api/0/info")
+
+    def buckets() -> object:
+        return _ask(watch, "GET", "/api/0/buckets/")
+
+    def probe() -> object:
+        return _ask(sidecar, "GET", "/probe")
+
+    def events() -> object:
+        return _ask(watch, "POST", "/api/0/query/", query)
+
+    ours, raw = {}, {}
+    with ServerProcess(_command(watch, sidecar)) as server:
+        client = Lines(server)
+        client.initialize()
+        client.confirm()
+        for name, tool, arguments, questions in (
+            ("health_ms", "system.health", {}, (info, probe)),
+            ("frame_ms", "nowframe.build", {}, (info, buckets, probe)),
+            ("summary_ms", "aw.summary", {"period": period}, (events,)),
+        ):
+            own, *others = _p50_ms([partial(client.call, tool, arguments), *questions], pace.phase_s)
+            ours[name], raw[name] = own, max(others)
+    return {"activity": ours, "raw": raw}
+
+
+def _command(watch: int, sidecar: int) -> list[str]:
     config = _FOLDER / "hubbub.toml"
     config.write_text(
         f'[packs.activity]\naw_url = "http://127.0.0.1:{watch}"\nsidecar_url = "http://127.0.0.1:{sidecar}"\n'
         f'time_zone = "UTC"\nprotected_folder = "{_FOLDER}"\n'
     )
-    command = [".venv/bin/hubbub", "serve", "--pack", "activity", "--transport", "stdio", "--config", str(config)]
-    period = f"{start.isoformat()}/{(start + timedelta(days=1)).isoformat()}"
-    with ServerProcess(command) as server:
-        client = Lines(server)
-        client.initialize()
-        client.confirm()
-
-        def call(tool: str, **arguments: object) -> Callable[[], object]:
-            return lambda: client.call(tool, arguments)
-
-        return {
-            "health_ms": _p50_ms(call("system.health"), pace.phase_s),
-            "frame_ms": _p50_ms(call("nowframe.build"), pace.phase_s),
-            "summary_ms": _p50_ms(call("aw.summary", period=period), pace.phase_s),
-        }
+    return [".venv/bin/hubbub", "serve", "--pack", "activity", "--transport", "stdio", "--config", str(config)]
 
 
-def _raw(watch: int, sidecar: int, start: datetime, pace: Pace) -> Values:
-    phase_s = pace.phase_s
-    info = _p50_ms(lambda: _ask(watch, "GET", "/api/0/info"), phase_s)
-    buckets = _p50_ms(lambda: _ask(watch, "GET", "/api/0/buckets/"), phase_s)
-    probe = _p50_ms(lambda: _ask(sidecar, "GET", "/probe"), phase_s)
-    period = f"{start.isoformat()}/{(start + timedelta(days=1)).isoformat()}"
-    query = {"timeperiods": [period], "query": _QUERY}
-    return {
-        "health_ms": max(info, probe),
-        "frame_ms": max(info, buckets, probe),
-        "summary_ms": _p50_ms(lambda: _ask(watch, "POST", "/api/0/query/", query), phase_s),
-    }
+def _p50_ms(calls: Sequence[Callable[[], object]], phase_s: float) -> list[float]:
+    """The middle of what each call took, of three times at least.
 
-
-def _p50_ms(call: Callable[[], object], phase_s: float) -> float:
-    """The middle of what calls took, of three at least; a rest between them lets the servers finish with the last."""
-    call()
-    times: list[float] = []
-    end = time.perf_counter() + phase_s
-    while len(times) < 3 or time.perf_counter() < end:
-        time.sleep(_REST_S)
-        start = time.perf_counter()
+    They take turns, so that whatever else the machine does befalls all of them; a rest between them lets the
+    servers finish with the last.
+    """
+    times: list[list[float]] = [[] for _ in calls]
+    for call in calls:
         call()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times) * 1000
+    end = time.perf_counter() + phase_s * len(calls)
+    while len(times[0]) < 3 or time.perf_counter() < end:
+        for call, took in zip(calls, times, strict=True):
+            time.sleep(_REST_S)
+            start = time.perf_counter()
+            call()
+            took.append(time.perf_counter() - start)
+    return [statistics.median(took) * 1000 for took in times]
 
 
 def _ask(port: int, method: str, path: str, body: Any = None) -> Any:

@@ -7,6 +7,10 @@ ACTIVITY_CONNECT_S: Final = 2.0
 """One connection to ActivityWatch or the sidecar; both are usually on this machine."""
 ACTIVITY_CALL_S: Final = 5.0
 """One short question to either, unless the settings say otherwise."""
+ACTIVITY_INFO_S: Final = 30.0
+"""How long what ActivityWatch says of itself is believed, while it answers other questions."""
+ACTIVITY_PROMPT_S: Final = 0.25
+"""How soon it must answer those for that."""
 ACTIVITY_EVENTS_S: Final = 30.0
 """One reading of many events, and all the work that one tool does with them."""
 ACTIVITY_PARSE_S: Final = 60.0
@@ -31,14 +35,18 @@ QUERY_CHARACTERS: Final = 10_000
 """One query."""
 QUERY_STATEMENTS: Final = 100
 """Statements of one query."""
+QUERY_DIGITS: Final = 20
+"""Digits of one number in it."""
 QUERY_DEPTH: Final = 16
 """How deep its calls, lists and objects may nest."""
 PATTERN_CHARACTERS: Final = 500
 """A regular expression that a caller gives."""
 PATTERN_TEXT_CHARACTERS: Final = 256
 """What it is compared with."""
-PATTERN_REPEATS: Final = 2
-"""`*`, `+` and `{}` in one alternative of it: time grows with the text's length to the power of these."""
+PATTERN_WAYS: Final = 2 * PATTERN_TEXT_CHARACTERS**2
+"""In how many ways it may match at one place: two `.*` in each of two alternatives. More take seconds for one text."""
+PATTERN_S: Final = 5.0
+"""How long the patterns of one question may look for what they mean."""
 CLOCK_SKEW_S: Final = 5.0
 """How far into the future an event may reach before the clocks are said to differ."""
 SIDECAR_BODY_BYTES: Final = 32 * 1024 * 1024

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from tests.client.ends import nothing_left, until
 
 from hubbub import bounds
-from hubbub.errors import TransportError
+from hubbub.errors import EgressRefused, TransportError
 from hubbub.net.door import Door
-from hubbub.net.egress import ANYWHERE
+from hubbub.net.egress import ANYWHERE, PUBLIC
 from hubbub.net.pool import place_of
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -380,3 +380,13 @@ def test_an_answer_is_the_same_however_it_is_cut(pieces: list[bytes], cuts: list
             return await ask(door, served)
 
     assert asyncio.run(main()) == b"".join(pieces)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::ffff:127.0.0.1]", "localhost", "127.1"])
+async def test_an_address_that_is_not_allowed_is_never_connected_to(host: str) -> None:
+    async with serving(OK) as served:
+        door = Door(PUBLIC)
+        with pytest.raises(EgressRefused):
+            await door.send("GET", served.url.replace("127.0.0.1", host), headers={})
+        await door.close()
+        assert served.connections == 0

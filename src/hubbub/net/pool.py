@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import ipaddress
 import re
 import socket
 from base64 import b64encode
@@ -117,24 +118,38 @@ class Pool:
             self._opening -= 1
 
     async def _open(self, origin: Origin) -> Connection:
+        tls = {"ssl": self._tls_context(), "server_hostname": origin.host} if origin.is_tls else {}
+        async with asyncio.timeout(self._connect_s):
+            family = _family_of(origin.host)
+            opening = self._open_name(origin, tls) if family is None else self._open_address(origin, family, tls)
+            connection = await opening
+        self._all[connection] = origin
+        return connection
+
+    async def _open_name(self, origin: Origin, tls: dict[str, Any]) -> Connection:
         import aiohappyeyeballs
 
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(self._connect_s):
-            found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
-            connected = await aiohappyeyeballs.start_connection(
-                found, happy_eyeballs_delay=bounds.NEXT_ADDRESS_S, socket_factory=self._make_socket
-            )
-            tls = {"ssl": self._tls_context(), "server_hostname": origin.host} if origin.is_tls else {}
-            try:
-                _, connection = await loop.create_connection(
-                    lambda: Connection(self._take_back, self._forget), sock=connected, **tls
-                )
-            except BaseException:
-                connected.close()
-                raise
-        self._all[connection] = origin
+        found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+        connected = await aiohappyeyeballs.start_connection(
+            found, happy_eyeballs_delay=bounds.NEXT_ADDRESS_S, socket_factory=self._make_socket
+        )
+        try:
+            _, connection = await loop.create_connection(self._make_connection, sock=connected, **tls)
+        except BaseException:
+            connected.close()
+            raise
         return connection
+
+    async def _open_address(self, origin: Origin, family: int, tls: dict[str, Any]) -> Connection:
+        """There is nothing to look up and nothing to choose from, and the loop connects faster without a socket."""
+        self._make_socket((family, socket.SOCK_STREAM, 0, "", (origin.host, origin.port))).close()  # the guard
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(self._make_connection, origin.host, origin.port, **tls)
+        return connection
+
+    def _make_connection(self) -> Connection:
+        return Connection(self._take_back, self._forget)
 
     def _tls_context(self) -> Any:
         if self._tls is None:
@@ -183,6 +198,15 @@ class Pool:
                 free.pop(0).drop()
         is_any = any(self._free.values())
         self._sweeping = loop.call_later(bounds.KEPT_CONNECTION_S, self._sweep) if is_any else None
+
+
+@functools.lru_cache(maxsize=256)
+def _family_of(host: str) -> int | None:
+    """The kind of an address; None if it is a name."""
+    try:
+        return socket.AF_INET if ipaddress.ip_address(host).version == 4 else socket.AF_INET6
+    except ValueError:
+        return None
 
 
 @functools.lru_cache(maxsize=256)

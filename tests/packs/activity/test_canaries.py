@@ -31,6 +31,10 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("aw.query", {"query": 'RETURN = merge_events_by_keys(query_bucket("window"), ["title"]);', "period": "last_3h"}),
     ("aw.query", {"query": 'RETURN = query_bucket("editor");', "period": "last_3h"}),
     ("aw.query", {"query": 'RETURN = query_bucket("other");', "period": "last_3h"}),
+    ("aw.query", {"query": 'RETURN = query_bucket("none");', "period": "last_3h"}),
+    ("aw.query", {"query": 'RETURN = find_bucket("none");', "period": "last_3h"}),
+    ("aw.query", {"query": 'RETURN = [find_bucket("aw-watcher-web"), find_bucket("w")];', "period": "last_3h"}),
+    ("aw.now", {"host": "none"}),
 ]  # fmt: skip
 
 
@@ -53,8 +57,17 @@ def plant(watch: Watch, canary: str) -> None:
                 data[field] = {"deep": [{"deeper": canary}]}
             elif field is not None:
                 data[field] = f"https://{canary}.example/{canary}" if field == "url" else f"my {canary} here"
+            else:
+                data[f"a {canary}"] = {f"the {canary}": 1, "app": [canary]}
             events.append(event(now - timedelta(minutes=60 - 5 * number), 290, **data))
         watch.insert(name, events)
+    for name, kind, host in (
+        (f"aw-watcher-web-{canary}", "web.tab.current", "unknown"),
+        (f"aw-watcher-window_{canary}-laptop", "currentwindow", f"{canary}-laptop"),
+        (canary, "somebody.elses", HOST),
+    ):
+        watch.bucket(name, kind, host=host, client=f"of-{canary}")
+        watch.insert(name, [event(now - timedelta(hours=2), 60, app=OPEN, title=OPEN, url="https://open.example/")])
     watch.insert("window", [event(now - timedelta(seconds=20), 19, app=OPEN, title=f"my {canary} here")])
     watch.insert("web", [event(now - timedelta(seconds=20), 19, url=f"https://{canary}.example", title=canary)])
 
@@ -137,9 +150,26 @@ async def test_errors_quote_nothing_that_the_rules_hide() -> None:
     from hubbub.packs.activity.settings import PrivacySettings
 
     with odd_server(Odd(400, json.dumps({"message": f"no bucket named {CANARY}"}).encode())) as watch:
-        async with at_a_desk(watch.url, privacy=PrivacySettings(mask_text=(CANARY,))) as asker:
-            for tool, arguments in CALLS:
-                assert CANARY not in json.dumps(await asker.client.call(tool, arguments))
+        for kind in ("mask_text", "mask_apps", "mask_titles", "drop_urls", "drop_text", "drop_apps"):
+            async with at_a_desk(watch.url, privacy=PrivacySettings(**{kind: (CANARY,)})) as asker:
+                for tool, arguments in CALLS:
+                    assert CANARY not in json.dumps(await asker.client.call(tool, arguments))
+
+
+async def test_the_names_of_categories_follow_the_rules(watch: Watch) -> None:
+    from tests.packs.activity.gates import newer_watch
+
+    from hubbub.packs.activity.settings import PrivacySettings
+
+    now = datetime.now(UTC)
+    watch.insert(watch.bucket("w", "currentwindow"), [event(now - timedelta(minutes=1), 59, app=OPEN, title=OPEN)])
+    classes = [{"name": ["Life", f"My {CANARY}"], "rule": {"type": "regex", "regex": OPEN}}]
+    with newer_watch(watch, classes) as newer:
+        for rule in ("drop_titles", "mask_titles", "mask_text"):
+            async with at_a_desk(newer.url, privacy=PrivacySettings(**{rule: (CANARY,)})) as asker:
+                said = await every_output(asker)
+            assert "Life > " in said
+            assert CANARY not in said
 
 
 def test_only_the_sources_hold_the_two_servers() -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import urllib.request
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.http.processes import HUBBUB
-from tests.packs.activity.desks import NOWHERE
+from tests.packs.activity.desks import NOWHERE, at_a_desk
 from tests.packs.activity.odd_server import Odd, odd_server
 from tests.packs.activity.watching import Watch, event
 
@@ -97,6 +98,37 @@ def test_the_sidecar_runs_as_a_process_and_stops_when_told(tmp_path: Path) -> No
         process.wait(20)
         assert process.stderr is not None
         process.stderr.close()
+
+
+async def test_the_pack_finds_the_token_of_a_sidecar_of_its_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("tesseract") is None:
+        pytest.skip("no tesseract here: apt install tesseract-ocr")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("HUBBUB_")}
+    process = subprocess.Popen(
+        [HUBBUB, "sidecar", "--port", "0"], stderr=subprocess.PIPE, text=True, env=environment, cwd=tmp_path
+    )
+    try:
+        assert process.stderr is not None
+        found = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
+        assert found
+        async with at_a_desk(sidecar_url=found[0]) as asker:
+            known = await asker.failure("screen.read")
+        monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "of-another"))
+        async with at_a_desk(sidecar_url=found[0]) as asker:
+            unknown = await asker.failure("screen.read")
+    finally:
+        process.kill()
+        process.wait(20)
+        assert process.stderr is not None
+        process.stderr.close()
+    assert (known["code"], known["data"]["status"]) == ("http_error", 503)  # only the screen is missing
+    assert unknown["code"] == "unauthorized"
+    assert "HUBBUB_ACTIVITY_SIDECAR_TOKEN" in unknown["message"]
 
 
 @pytest.mark.parametrize(

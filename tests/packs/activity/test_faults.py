@@ -1,17 +1,26 @@
 """ActivityWatch on bad days: each has a word, a sentence that says what to do, and an end; the server goes on."""
 
 import json
+import logging
+import signal
+import subprocess
 import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.packs.activity.desks import at_a_desk
+from tests.http.processes import HUBBUB
+from tests.packs.activity.desks import at_a_desk, make_server
+from tests.packs.activity.gates import KEY, locked_watch
 from tests.packs.activity.odd_server import Odd, odd_server
-from tests.packs.activity.watching import Watch
+from tests.packs.activity.watching import Watch, a_morning, event, free_port, watching
 from tests.server.conversation import PLAIN
 
 from hubbub import Secret, SettingsError
+from hubbub.packs.activity import diagnosis
 from hubbub.packs.activity.http import base_url
+from hubbub.packs.activity.settings import ActivitySettings
 
 PAGE = b"<!doctype html><title>Hello</title>"
 MANY = json.dumps({f"bucket-{number:06}": {"id": "x" * 100, "type": "t"} for number in range(80_000)}).encode()
@@ -52,9 +61,18 @@ async def test_a_bad_answer_has_a_word_and_a_null_part(odd: Odd, kind: str) -> N
             health = await asker.client.result("system.health")
             assert time.monotonic() - started < 10
     assert (error["code"], error["data"]["kind"]) == (-32601, kind)
-    assert len(error["message"]) > 20
+    advice = error["message"].partition(";")[2] or error["message"].partition(": set ")[2]
+    assert len(advice) > 10, "what to do is missing"
     assert (frame["aw_info"], frame["aw_buckets"]) == (None, None)
     assert (health["aw_ok"], health["causes"]["activitywatch"]["kind"]) == (False, kind)
+
+
+async def test_a_sidecar_that_cannot_see_is_told_with_its_reason() -> None:
+    odd = Odd(503, b'{"ok": false, "error": "capture_unavailable", "details": "Wayland lets nobody"}')
+    with odd_server(lambda method, path: odd if method == "POST" else Odd()) as sidecar:
+        async with at_a_desk(sidecar_url=sidecar.url) as asker:
+            error = await asker.failure("screen.read")
+    assert "capture_unavailable: Wayland lets nobody" in error["message"]
 
 
 async def test_a_redirect_to_the_same_server_is_followed_once() -> None:
@@ -166,3 +184,187 @@ async def test_odd_buckets_are_no_watchers(answers: dict[str, Any]) -> None:
     assert (now["window"], now["afk"]) == (None, None)
     assert len(now["notes"]) == 2
     assert summary["rows"] == []
+
+
+def with_events(events: bytes) -> Any:
+    """An ActivityWatch with one bucket of windows, in which there are these."""
+    answers = {"info": b'{"hostname": "h"}', "buckets": b'{"w": {"type": "currentwindow", "hostname": "h"}}'}
+
+    def answer(method: str, path: str) -> Odd:
+        name = path.partition("?")[0].rstrip("/").rpartition("/")[2]
+        body = {**answers, "events": events}.get(name)
+        return Odd(404, PAGE, "text/html") if body is None else Odd(body=body)
+
+    return odd_server(answer)
+
+
+async def test_a_bucket_that_says_little_of_itself_can_be_queried() -> None:
+    events = b'[{"timestamp": "2026-11-15T10:00:00Z", "duration": 60, "data": {"n": 1}}]'
+
+    def answer(method: str, path: str) -> Odd:
+        return Odd(body=events if "/events" in path else b'{"own": {"client": null, "hostname": null, "type": 7}}')
+
+    with odd_server(answer) as watch:
+        async with at_a_desk(watch.url) as asker:
+            found = await asker.call("aw.query", period="2026-11-15", query='RETURN = query_bucket("own");')
+    assert [each["data"] for each in found["result"]] == [{"n": 1}]
+
+
+@pytest.mark.parametrize(
+    ("when", "seconds"),
+    [
+        ("2026-11-15T10:00:00Z", 1e300),
+        ("2026-11-15T10:00:00Z", 1e12),
+        ("9999-12-31T23:59:59Z", 100),
+        ("0001-01-01T00:00:00+12:00", 1),
+    ],
+)
+async def test_an_event_at_the_end_of_time_is_left_out(when: str, seconds: float) -> None:
+    odd = {"timestamp": when, "duration": seconds, "data": {"app": "Odd"}}
+    good = {"timestamp": "2026-11-15T10:00:00Z", "duration": 60, "data": {"app": "Good"}}
+    with with_events(json.dumps([odd, good]).encode()) as watch:
+        async with at_a_desk(watch.url, time_zone="America/Lima") as asker:
+            now = await asker.call("aw.now")
+            summary = await asker.call("aw.summary", period="2026-11-15")
+            timeline = await asker.call("aw.timeline", period="2026-11-15")
+            query = await asker.call("aw.query", period="2026-11-15", query='RETURN = query_bucket("w");')
+    assert now["window"]["app"] == "Good"
+    assert [row["name"] for row in summary["rows"]] == ["Good"]
+    assert [block["app"] for block in timeline["blocks"] if block["kind"] == "active"] == ["Good"]
+    assert [event["data"]["app"] for event in query["result"]] == ["Good"]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (rb"cut \ud83d", "cut \ufffd"),
+        (rb"\uDE00 cut", "\ufffd cut"),
+        (rb"whole \ud83d\ude00 \u00e9", "whole \U0001f600 \u00e9"),
+        (rb"\ud83d whole \ud83d\ude00", "\ufffd whole \U0001f600"),
+        (rb"\\ud83d is no escape \ud83d", "\\ud83d is no escape \ufffd"),
+    ],
+)
+async def test_half_a_character_in_a_title_spoils_nothing_else(written: bytes, meant: str) -> None:
+    """Titles that Windows cut in the middle of an emoji are kept, and written, by a real ActivityWatch."""
+    event = b'{"timestamp": "2026-11-15T10:00:00Z", "duration": 60, "data": {"app": "a", "title": "%b"}}' % written
+    with with_events(b"[" + event + b"]") as watch:
+        async with at_a_desk(watch.url) as asker:
+            summary = await asker.call("aw.summary", period="2026-11-15", by="title")
+    assert [row["name"] for row in summary["rows"]] == [meant]
+
+
+async def test_a_real_activitywatch_writes_half_characters(watch: Watch) -> None:
+    now = datetime.now(UTC)
+    watch.insert(watch.bucket("w", "currentwindow"), [event(now - timedelta(minutes=1), 59, app="a", title="x \ud83d")])
+    async with at_a_desk(watch.url) as asker:
+        assert (await asker.call("aw.now"))["window"]["title"] == "x \ufffd"
+
+
+async def test_with_the_key_everything_can_be_asked(watch: Watch, caplog: pytest.LogCaptureFixture) -> None:
+    a_morning(watch)
+    caplog.set_level(logging.DEBUG)
+    with locked_watch(watch) as locked:
+        async with at_a_desk(locked.url, api_key=Secret(KEY)) as asker:
+            state = await asker.call("aw.get_state")
+            frame = await asker.call("nowframe.build")
+            summary = await asker.call("aw.summary", period="yesterday")
+            now = await asker.call("aw.now")
+            query = await asker.call(
+                "aw.query", period="yesterday", query='RETURN = query_bucket("aw-watcher-afk_desk");'
+            )
+        check = await diagnosis.activitywatch(ActivitySettings(aw_url=locked.url, api_key=Secret(KEY)))
+    assert set(state["buckets"]) == set(frame["aw_buckets"]) == set(watch.ask("GET", "buckets/"))
+    assert (round(summary["active_s"]), now["window"]["app"], len(query["result"])) == (5400, "Code", 3)
+    assert check.ok
+    assert KEY not in caplog.text + str([state, frame, summary, now, query, check])
+
+
+@pytest.mark.parametrize("key", [None, "not-the-key", f"{KEY}x", ""])
+async def test_without_the_key_only_that_it_is_there_is_known(key: str | None, watch: Watch) -> None:
+    given = {} if key is None else {"api_key": Secret(key)}
+    with locked_watch(watch) as locked:
+        async with at_a_desk(locked.url, **given) as asker:
+            health = await asker.call("system.health")
+            frame = await asker.call("nowframe.build")
+            failures = [await asker.failure(tool) for tool in ("aw.get_state", "aw.now", "aw.summary", "aw.timeline")]
+    assert health["aw_ok"] is True
+    assert (frame["aw_info"]["testing"], frame["aw_buckets"]) == (False, None)
+    assert {failure["code"] for failure in failures} == {"unauthorized"}
+    assert all("HUBBUB_ACTIVITY_API_KEY" in failure["message"] for failure in failures)
+    if key:
+        assert key not in str(failures)
+
+
+def test_the_key_may_lie_in_a_file(watch: Watch, tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text(f"{KEY}\n")
+    with locked_watch(watch) as locked:
+        done = subprocess.run(
+            [HUBBUB, "serve", "--pack", "activity", "--transport", "stdio"],
+            input='{"jsonrpc":"2.0","id":1,"method":"aw.get_state"}\n', capture_output=True, text=True, timeout=30,
+            check=True, cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path),
+            "HUBBUB_ACTIVITY_AW_URL": locked.url, "HUBBUB_ACTIVITY_API_KEY_FILE": str(file)},
+        )  # fmt: skip
+    assert json.loads(done.stdout)["result"]["info"]["hostname"]
+    assert KEY not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("key", ["two\nlines", "a\r\nX-Other: 1", "zero\0", "schlüssel"])
+def test_a_key_that_no_request_can_carry_is_refused_at_once(key: str) -> None:
+    with pytest.raises(SettingsError, match="API key") as refused:
+        make_server(api_key=Secret(key))
+    assert key not in str(refused.value)
+
+
+async def test_what_activitywatch_is_is_not_asked_for_again_and_again() -> None:
+    with with_events(b"[]") as watch:
+        async with at_a_desk(watch.url) as asker:
+            frames = [await asker.call("nowframe.build") for _ in range(3)]
+            await asker.call("aw.get_state")
+            asked = [path for _, path, _ in watch.asked]
+            await asker.call("system.health")
+            after = [path for _, path, _ in watch.asked]
+    assert [frame["aw_info"] for frame in frames] == [{"hostname": "h"}] * 3
+    assert (asked.count("/api/0/info"), asked.count("/api/0/buckets/")) == (1, 4)
+    assert after.count("/api/0/info") == 2  # whether it is there can only be known by asking
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+async def test_what_it_was_is_not_told_of_one_that_no_longer_answers(is_slow: bool) -> None:
+    is_well = True
+
+    def answer(method: str, path: str) -> Odd:
+        return Odd() if is_well else Odd(hangs=True) if is_slow else Odd(500)
+
+    with odd_server(answer) as watch:
+        async with at_a_desk(watch.url, timeout_s=1) as asker:
+            assert (await asker.call("nowframe.build"))["aw_info"] == {}
+            is_well = False
+            started = time.monotonic()
+            frame = await asker.call("nowframe.build")
+            assert time.monotonic() - started < 1.8
+    assert (frame["aw_info"], frame["aw_buckets"]) == (None, None)
+
+
+async def test_a_real_activitywatch_may_freeze_die_and_come_back(tmp_path: Path) -> None:
+    """And nobody has to start us again."""
+    port = free_port()
+    with watching(tmp_path, is_testing=False, port=port) as first:
+        a_morning(first)
+        async with at_a_desk(first.url, timeout_s=1) as asker:
+            before = await asker.call("aw.summary", period="yesterday")
+            first.process.send_signal(signal.SIGSTOP)
+            started = time.monotonic()
+            frozen = await asker.failure("aw.summary", period="yesterday")
+            frame = await asker.call("nowframe.build")
+            assert time.monotonic() - started < 10
+            first.process.send_signal(signal.SIGCONT)
+            first.process.kill()
+            first.process.wait(20)
+            dead = await asker.failure("aw.summary", period="yesterday")
+            health = await asker.call("system.health")
+            with watching(tmp_path, is_testing=False, port=port):
+                after = await asker.call("aw.summary", period="yesterday")
+    assert (frozen["code"], dead["code"]) == ("timeout", "unreachable")
+    assert (frame["aw_info"], frame["aw_buckets"], health["aw_ok"]) == (None, None, False)
+    assert after["rows"] == before["rows"] != []

@@ -1,6 +1,8 @@
 """Periods as people name them, also across the days on which clocks change."""
 
-from datetime import UTC, datetime
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -55,3 +57,39 @@ def test_a_zone_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert zone_name(person_zone(None)) == "America/Lima"
     monkeypatch.setenv("TZ", "no/such")
     assert person_zone(None).utcoffset(datetime.now()) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [
+        ("last_1h", 60),
+        ("last_20m", 20),
+        ("2026-10-25T02:30+02:00/2026-10-25T02:30+01:00", 60),
+        ("2026-10-25T02:50+02:00/2026-10-25T02:10+01:00", 20),
+    ],
+)
+def test_the_hour_that_comes_twice_is_no_riddle(text: str, minutes: int) -> None:
+    half_past_two_again = datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
+    period = read_period(text, BERLIN, half_past_two_again)
+    assert (period.end.astimezone(UTC) - period.start.astimezone(UTC)).total_seconds() == minutes * 60
+
+
+@pytest.mark.parametrize("text", ["0001-01-01", "0001-01-01/0001-01-02", "9999-12-31", "2026-01-01/9999-12-31T23:59"])
+def test_the_ends_of_time_are_no_period(text: str) -> None:
+    with pytest.raises(BadRequest):
+        read_period(text, ZoneInfo("Asia/Tokyo"), NOW)
+
+
+def test_a_zone_that_is_given_as_a_rule_wins_over_that_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "XYZ-5:30")
+    time.tzset()
+    try:
+        assert person_zone(None).utcoffset(datetime(2026, 1, 1)) == timedelta(hours=5, minutes=30)
+    finally:
+        monkeypatch.delenv("TZ")
+        time.tzset()
+
+
+def test_a_zone_may_be_given_as_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TZ", f":{tmp_path}/zoneinfo/Asia/Tokyo")
+    assert zone_name(person_zone(None)) == "Asia/Tokyo"

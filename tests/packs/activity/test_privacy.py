@@ -61,6 +61,9 @@ def test_what_looks_like_a_secret_is_masked(text: str) -> None:
         "2026-11-15T12:00:00.000000+00:00",
         "/home/ann/projects/hubbub/src/hubbub/packs/activity/privacy.py",
         "Order 12345678901234 shipped",
+        "Visual Basic programming for beginners",
+        "The bearer certificates of 1920",
+        "Authorization of users - Handbook",
     ],
 )
 def test_what_does_not_stays_as_it_is(text: str) -> None:
@@ -128,7 +131,7 @@ def test_the_window_of_a_private_tab_is_dropped_with_it() -> None:
         Event(NOON, 60, {"title": "Secret gifts", "url": "u", "incognito": True}),
         Event(NOON, 60, {"title": "News"}),
     ]
-    hidden = privacy.hidden_titles(tabs)
+    hidden = privacy.hiding(tabs, are_pages=True)
     windows = [
         Event(NOON, 60, {"app": "Firefox", "title": "Secret gifts — Mozilla Firefox"}),
         Event(NOON, 60, {"app": "Firefox", "title": "News — Mozilla Firefox"}),
@@ -157,3 +160,78 @@ def test_rules_that_make_no_sense_are_refused(rules: dict[str, Any]) -> None:
 
 def test_a_pattern_may_say_how_it_is_to_be_read() -> None:
     assert shown({"app": "Code", "title": "x"}, drop_apps=("(?x) nothing", "code")) is None
+
+
+@pytest.mark.parametrize("app", [["KeePassXC"], {"name": "KeePassXC"}, {"a": ["x", {"b": "keepass"}]}])
+def test_an_app_is_known_in_whatever_form_it_is_written(app: Any) -> None:
+    assert shown({"app": app, "title": "x"}, drop_apps=("keepass",)) is None
+    assert "eepass" not in str(shown({"app": app, "title": "x"}, mask_apps=("keepass",)))
+
+
+@pytest.mark.parametrize("rule", ["drop_titles", "mask_titles", "mask_text", "mask_urls"])
+def test_words_that_are_keys_follow_the_rules_too(rule: str) -> None:
+    told = shown({"app": "x", "diary": 1, "more": {"diary": 2}}, **{rule: ("diary",)})
+    assert "diary" not in str(told)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ({"url": "http://[", "title": "x"}, {"url": "", "title": "x"}),
+        ({"title": "See https://bank.example/account?id=7 now"}, {"title": "See bank.example now"}),
+        ({"href": "https://u:p@site.example:81/a/b"}, {"href": "site.example"}),
+        ({"url": "file:///home/ann/letter.txt"}, {"url": ""}),
+    ],
+)
+def test_only_the_site_is_told_wherever_an_address_stands(data: dict[str, Any], told: dict[str, Any]) -> None:
+    assert shown(data, urls="domain") == told
+
+
+def test_the_name_of_a_site_follows_the_rules_for_text() -> None:
+    assert shown({"url": "https://bank.example/x"}, urls="domain", mask_text=("bank",)) == {"url": f"{PRIVATE}.example"}
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Seite – Mozilla Firefox (Privater Modus)",
+        "Page - Google Chrome (Inkognito)",
+        "Page — Navigation privée de Mozilla Firefox",
+        "Página - Navegación privada",
+        "ページ — Mozilla Firefox プライベートブラウジング",
+        "Страница - Google Chrome (Инкогнито)",
+    ],
+)
+def test_private_windows_are_known_in_other_languages(title: str) -> None:
+    assert shown({"app": "browser", "title": title}) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "rules", "told"),
+    [
+        ("aw-watcher-window_desk", {"drop_apps": ("watch", "window")}, "aw-watcher-window_desk"),
+        ("aw-watcher-window_desk", {"drop_titles": ("desk",)}, f"aw-watcher-window_{PRIVATE}"),
+        ("aw-watcher-vscode_desk", {"mask_apps": ("code",)}, f"aw-watcher-{PRIVATE}"),
+        ("anns-laptop", {"mask_text": ("ann",)}, f"{PRIVATE}s-laptop"),
+        ("anns-laptop", {"drop_text": ("ann",)}, PRIVATE),
+        ("aw-watcher-window", {"drop_apps": (".*",)}, "aw-watcher-window"),
+    ],
+)
+def test_names_of_buckets_and_machines_follow_the_rules(name: str, rules: dict[str, Any], told: str) -> None:
+    assert Privacy(PrivacySettings(**rules)).name(name) == told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Authorization: Bearer abc.def-123",
+        "sent with bearer tok1234567 today",
+        "curl -H 'authorization: Basic dXNlcjpwYXNz'",
+        "Your verification code is 482913",
+        "security code: 482913",
+    ],
+)
+def test_what_opens_a_door_once_is_a_secret_too(text: str) -> None:
+    told = without_secrets(text)
+    assert SECRET in told
+    assert not [word for word in ("abc.def", "tok1234567", "dXNlcjpw", "482913") if word in told]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hubbub.packs.activity.environment import look
-from hubbub.packs.activity.protection import Stage, compare, path_of, take
+from hubbub.packs.activity.protection import Snapshots, Stage, compare, path_of, take
 from hubbub.packs.activity.sidecar.command import main
 
 BEFORE = {"torch_version_cuda": "12.1", "torch_file": "/a", "cv2_file": "/b", "protected_freeze": ["torch==2", "x"]}
@@ -61,6 +61,31 @@ def test_a_snapshot_that_cannot_be_read_is_none(text: str, tmp_path: Path) -> No
     assert (found.ok, found.diff_count) == (False, -1)
     assert found.cause is not None
     assert "--stage post" in found.cause["message"]
+
+
+async def test_a_snapshot_that_changes_is_compared_anew(tmp_path: Path) -> None:
+    snapshots = Snapshots(tmp_path)
+    assert (await snapshots.compare()).diff_count == -1
+    write(tmp_path, "pre", BEFORE)
+    write(tmp_path, "post", BEFORE)
+    assert (await snapshots.compare()).diff_count == 0
+    write(tmp_path, "post", {**BEFORE, "torch_file": "/c"})
+    assert (await snapshots.compare()).diff_count == 1
+    path_of(tmp_path, "pre").unlink()
+    assert (await snapshots.compare()).diff_count == -1
+
+
+async def test_snapshots_that_stay_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "pre", BEFORE)
+    write(tmp_path, "post", BEFORE)
+    snapshots = Snapshots(tmp_path)
+    assert (await snapshots.compare()).ok
+
+    async def no_thread(*_: Any) -> None:
+        raise AssertionError("there is nothing to be read")
+
+    monkeypatch.setattr("asyncio.to_thread", no_thread)
+    assert (await snapshots.compare()).ok
 
 
 def test_what_is_installed_is_found_without_importing_it() -> None:

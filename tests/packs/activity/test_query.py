@@ -1,5 +1,6 @@
 """Queries: worked out here as ActivityWatch itself would, and refused where they make no sense or no end."""
 
+import asyncio
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,7 +12,7 @@ from tests.packs.activity.desks import at_a_desk
 from tests.packs.activity.watching import Watch, a_morning, event
 
 from hubbub.packs.activity.failures import BadRequest
-from hubbub.packs.activity.patterns import read_pattern
+from hubbub.packs.activity.patterns import Patience, read_pattern
 from hubbub.packs.activity.query_language import read_query
 
 WINDOW = 'events = query_bucket(find_bucket("aw-watcher-window_"));'
@@ -96,6 +97,15 @@ async def test_gaps_are_filled_as_activitywatch_fills_them(watch: Watch) -> None
     assert [round(found["duration"]) for found in ours["result"]] == [23, 12, 12, 15, 25]
 
 
+async def test_times_are_told_in_the_person_s_zone(watch: Watch) -> None:
+    start = a_morning(watch)
+    async with at_a_desk(watch.url, time_zone="Asia/Tokyo") as asker:
+        period = f"{start.isoformat()}/{(start + timedelta(hours=1)).isoformat()}"
+        found = await asker.call("aw.query", period=period, query='RETURN = query_bucket("aw-watcher-afk_desk");')
+    assert found["start"].endswith("T18:00:00+09:00")
+    assert found["result"][-1]["timestamp"].endswith("T18:00:00.000+09:00")
+
+
 @pytest.mark.parametrize(
     ("query", "word"),
     [
@@ -121,6 +131,8 @@ async def test_gaps_are_filled_as_activitywatch_fills_them(watch: Watch) -> None
         ("RETURN = '" + "x" * 10_001 + "';", "characters"),
         ('RETURN = filter_keyvals_regex([], "a", "(a+)+$");', "repeat a group"),
         ('RETURN = filter_keyvals_regex([], "a", "(");', "cannot be read"),
+        ("RETURN = " + "1" * 5000 + ";", "digits"),
+        ("RETURN = {[1]: 2};", "a text or a number"),
     ],
 )
 async def test_a_query_that_makes_no_sense_says_where(query: str, word: str, watch: Watch) -> None:
@@ -130,11 +142,13 @@ async def test_a_query_that_makes_no_sense_says_where(query: str, word: str, wat
     assert word in error["message"]
 
 
-async def test_a_bucket_that_is_not_there_is_activitywatch_s_to_tell(either_watch: Watch) -> None:
-    async with at_a_desk(either_watch.url) as asker:
-        error = await asker.failure("aw.query", query='RETURN = query_bucket("none");')
-    assert (error["code"], error["data"]["status"]) == ("http_error", 404)
-    assert "none" in error["message"]
+@pytest.mark.parametrize("name", ["none", "", "..", "../info", "w/events/1", "w?limit=1#", "w%2Fevents"])
+async def test_a_bucket_that_is_not_there_is_told_with_those_that_are(name: str, watch: Watch) -> None:
+    watch.bucket("w", "currentwindow")
+    async with at_a_desk(watch.url) as asker:
+        error = await asker.failure("aw.query", query=f'RETURN = query_bucket("{name}");')
+    assert error["code"] == "invalid_argument"
+    assert f"no bucket named {name!r}; there are w" in error["message"]
 
 
 async def test_a_query_that_multiplies_comes_to_an_end(watch: Watch) -> None:
@@ -156,6 +170,44 @@ async def test_a_query_that_multiplies_comes_to_an_end(watch: Watch) -> None:
     assert (many["is_cut"], len(many["result"])) == (True, 500)
 
 
+@pytest.mark.parametrize(
+    "ending",
+    [
+        ["RETURN = filter_period_intersect(long, windows);"],
+        ["RETURN = filter_period_intersect(long, instants);"],
+        ["RETURN = union_no_overlap(windows, long);"],
+    ],
+)
+async def test_a_query_that_cuts_much_by_much_comes_to_an_end(ending: list[str], watch: Watch) -> None:
+    now = datetime.now(UTC)
+    watch.insert(watch.bucket("long", "x"), [event(now - timedelta(minutes=50), 2900, status="x")])
+    for name, seconds in (("w", 0.5), ("i", 0)):
+        events = [event(now - timedelta(seconds=2900 - n), seconds, app=str(n)) for n in range(2000)]
+        watch.insert(watch.bucket(name, "x"), events)
+    lines = ['long = query_bucket("long");', 'windows = query_bucket("w");', 'instants = query_bucket("i");']
+    async with at_a_desk(watch.url) as asker:
+        started = time.monotonic()
+        doubling = ["long = concat(long, long);"] * 15
+        await asker.client.call("aw.query", {"query": [*lines, *doubling, *ending], "period": "last_1h"})
+        assert time.monotonic() - started < 10
+
+
+async def test_a_query_that_nests_what_it_doubles_comes_to_an_end(watch: Watch) -> None:
+    now = datetime.now(UTC)
+    watch.insert(watch.bucket("w", "currentwindow"), [event(now - timedelta(minutes=5), 1, app="a")])
+    chunks = ['e = query_bucket("w");', *(['e = chunk_events_by_key(concat(e, e), "app");'] * 60)]
+    lists = ["e = [1];", *(["e = [e, e];"] * 90)]
+    async with at_a_desk(watch.url) as asker:
+        for query in (
+            [*chunks, 'RETURN = merge_events_by_keys(e, ["subevents"]);'],
+            [*chunks, "f = e;", "RETURN = flood(concat(e, f));"],
+            [*lists, "RETURN = {e: 1};"],
+            [*lists, 'RETURN = merge_events_by_keys(e, ["app"]);'],
+        ):
+            async with asyncio.timeout(10):
+                await asker.client.call("aw.query", {"query": query, "period": "last_1h"})
+
+
 @given(st.text(alphabet="abz_ =;,()[]{}\"'\\:0-9.\n", max_size=60))
 def test_any_text_is_a_query_or_refused(text: str) -> None:
     try:
@@ -171,11 +223,49 @@ def test_simple_patterns_are_taken(pattern: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["(a+)+", "(a|a)*", "(?:x){5,}", r"(a)\1", "(?=a)b", "(?P<n>a)", ".*.*.*", "a" * 501, "*"]
+    "pattern",
+    [
+        "(a+)+",
+        "(a|a)*",
+        "(?:x){5,}",
+        r"(a)\1",
+        "(?=a)b",
+        "(?P<n>a)",
+        ".*.*.*",
+        "a" * 501,
+        "*",
+        "a?" * 40 + "a" * 40,
+        "(?:a|a)" * 40 + "b",
+        "(a*|x)" * 20 + "b",
+        "(a*|b*)(c|.*)(d?|.*)",
+        "a??" * 40,
+    ],
 )
 def test_patterns_that_may_take_long_are_refused(pattern: str) -> None:
     with pytest.raises(BadRequest):
         read_pattern(pattern)
+
+
+def test_patterns_that_are_slow_together_are_given_up() -> None:
+    slow, patience = read_pattern("(?:a|a)" * 9 + ".*b"), Patience(0.2)
+
+    def look_often() -> None:
+        for _ in range(10_000):
+            patience.found(slow, "a" * 256)
+
+    with pytest.raises(BadRequest, match="too long"):
+        look_often()
+
+
+@given(st.lists(st.sampled_from(("a", "a?", "a*", "(?:a|a)", "(a|ab|b)", ".", "[ab]+", "|", "b")), max_size=30))
+def test_no_combination_that_is_taken_takes_long(parts: list[str]) -> None:
+    try:
+        read = read_pattern("".join(parts) + "c")
+    except BadRequest:
+        return
+    started = time.perf_counter()
+    read.search("ab" * 20 + "a" * 216)
+    assert time.perf_counter() - started < 5
 
 
 @given(st.text(alphabet="ab.*+?|()[]{}^$\\1", max_size=20))

@@ -8,7 +8,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from tests.packs.activity.desks import at_a_desk
+from tests.packs.activity.gates import newer_watch
 from tests.packs.activity.watching import HOST, Watch, a_morning, event
+
+from hubbub.packs.activity.settings import PrivacySettings
 
 YESTERDAY = {"period": "yesterday"}
 
@@ -53,6 +56,38 @@ async def test_an_activitywatch_without_categories_is_told_of(watch: Watch) -> N
     async with at_a_desk(watch.url) as asker:
         by_category = await asker.call("aw.summary", by="category", **YESTERDAY)
     assert rows(by_category) == {"Uncategorized": 5400}
+    assert "no categories" in by_category["notes"][0]
+
+
+async def test_categories_are_those_that_the_person_made_in_a_newer_activitywatch(watch: Watch) -> None:
+    start = a_morning(watch)
+    classes = [
+        {"id": 0, "name": ["Work"], "rule": {"type": "regex", "regex": "Code"}, "data": {"color": "#0F0"}},
+        {"id": 1, "name": ["Work", "Tests"], "rule": {"type": "regex", "regex": "TEST", "ignore_case": True}},
+        {"id": 2, "name": ["Comms"], "rule": {"type": None}},
+        {"id": 3, "name": ["Comms", "Mail"], "rule": {"type": "regex", "regex": "thunderbird"}},
+        {"id": 4, "name": ["Uncategorized"], "rule": {"type": "none"}},
+        {"id": 5, "name": ["Broken"], "rule": {"type": "regex", "regex": "("}},
+        {"id": 6, "name": "odd"},
+        "odder",
+    ]
+    period = f"{start.isoformat()}/{(start + timedelta(hours=2)).isoformat()}"
+    with newer_watch(watch, classes) as newer:
+        async with at_a_desk(newer.url) as asker:
+            by_category = await asker.call("aw.summary", by="category", **YESTERDAY)
+            timeline = await asker.call("aw.timeline", period=period)
+    assert rows(by_category) == {"Work": 1800, "Work > Tests": 1800, "Uncategorized": 1800}  # patterns mind the case
+    assert by_category["notes"] == []
+    active = [block["category"] for block in timeline["blocks"] if block["kind"] == "active"]
+    assert active == ["Work", "Uncategorized", "Uncategorized", "Work > Tests"]
+
+
+@pytest.mark.parametrize("classes", [None, [], {"odd": 1}, "odd"])
+async def test_a_newer_activitywatch_without_categories_is_told_of_too(classes: Any, watch: Watch) -> None:
+    a_morning(watch)
+    with newer_watch(watch, classes) as newer:
+        async with at_a_desk(newer.url) as asker:
+            by_category = await asker.call("aw.summary", by="category", **YESTERDAY)
     assert "no categories" in by_category["notes"][0]
 
 
@@ -244,3 +279,50 @@ async def test_prompts_bring_the_facts_along(watch: Watch) -> None:
     assert "- Code: 1h 00m (67%)" in message["content"]["text"]
     assert "away 30m" in message["content"]["text"]
     assert "- Code: 1h 00m" in standup["messages"][0]["content"]["text"]
+
+
+@pytest.mark.parametrize(("day", "hours"), [("2026-10-25", 25), ("2026-03-29", 23)])
+async def test_a_day_on_which_nothing_was_recorded_is_as_long_as_it_was(day: str, hours: int, watch: Watch) -> None:
+    async with at_a_desk(watch.url, time_zone="Europe/Berlin") as asker:
+        (block,) = (await asker.call("aw.timeline", period=day))["blocks"]
+    assert (block["kind"], block["seconds"]) == ("unrecorded", hours * 3600)
+
+
+def a_page_in_a_window(watch: Watch) -> None:
+    """A bank's page, shown by Firefox, and a harmless one, for two minutes each."""
+    now = datetime.now(UTC)
+    window = watch.bucket(f"aw-watcher-window_{HOST}", "currentwindow")
+    web = watch.bucket("aw-watcher-web-firefox", "web.tab.current", host="unknown")
+    for minutes, title, url in ((6, "News", "https://news.example/"), (2, "Account 123", "https://bank.example/")):
+        start = now - timedelta(minutes=minutes)
+        watch.insert(window, [event(start, 119, app="Navigator", title=f"{title} - Fox")])
+        watch.insert(web, [event(start, 119, url=url, title=title, audible=False, incognito=False)])
+
+
+@pytest.mark.parametrize("rule", ["mask_urls", "drop_urls"])
+async def test_the_window_of_a_page_that_is_hidden_does_not_tell_its_title(rule: str, watch: Watch) -> None:
+    a_page_in_a_window(watch)
+    async with at_a_desk(watch.url, privacy=PrivacySettings(**{rule: ("bank",)})) as asker:
+        now = await asker.call("aw.now")
+        summary = await asker.call("aw.summary", period="last_1h", by="title")
+        query = await asker.call("aw.query", period="last_1h", query='RETURN = query_bucket("aw-watcher-window_desk");')
+    assert "Account" not in str([now, summary, query])
+    assert rows(summary)["News - Fox"] > 100
+    masked = rows(summary).get("[private]", 0)
+    assert (masked > 100) == (rule == "mask_urls")
+
+
+@pytest.mark.parametrize("rule", ["drop_apps", "mask_apps"])
+@pytest.mark.parametrize("app", ["firefox", "navigator"])
+async def test_nothing_is_told_of_the_pages_of_an_app_that_is_hidden(rule: str, app: str, watch: Watch) -> None:
+    """Whether it is known by the name of its watcher, or by the window that shows the page."""
+    a_page_in_a_window(watch)
+    query = 'RETURN = query_bucket(find_bucket("aw-watcher-we"));'
+    async with at_a_desk(watch.url, privacy=PrivacySettings(**{rule: (app,)})) as asker:
+        now = await asker.call("aw.now")
+        by_site = await asker.call("aw.summary", period="last_1h", by="domain")
+        queried = await asker.client.call("aw.query", {"period": "last_1h", "query": query})
+    said = str([now, by_site, queried])
+    assert not [word for word in ("bank.example", "news.example") if word in said]
+    if app == "navigator":
+        assert not [word for word in ("Account", "News") if word in said]

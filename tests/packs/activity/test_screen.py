@@ -2,6 +2,7 @@
 
 import base64
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,11 @@ import pytest
 from tests.packs.activity.desks import at_a_desk
 from tests.packs.activity.screens import Screen, eventually, screen
 from tests.packs.activity.test_sidecar import Sidecar, sidecar
+from tests.packs.activity.watching import Watch, event
 
+from hubbub.packs.activity.settings import PrivacySettings
 from hubbub.packs.activity.sidecar import accessibility, windows
+from hubbub.packs.activity.sidecar.picture import Picture
 
 CAPTURE = {"capture": True}
 
@@ -132,3 +136,66 @@ def test_a_screen_is_told_as_a_picture(tmp_path: Path, monkeypatch: pytest.Monke
     picture = base64.b64decode(said["som_image_base64"])
     assert picture.startswith(b"\x89PNG")
     assert said["window"] is None
+
+
+async def test_the_window_of_a_private_page_is_black(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watch: Watch
+) -> None:
+    """The sidecar knows windows and no pages; the pack tells it the titles of those that nobody is to see."""
+    now = datetime.now(UTC)
+    tab = event(now - timedelta(seconds=60), 59, url="https://bank.example/", title="Account 123")
+    watch.insert(watch.bucket("aw-watcher-web-firefox", "web.tab.current", host="unknown"), [tab])
+    with screen(tmp_path, monkeypatch) as shown:
+        shown.terminal("Account 123 - Fox", "The secret elephant", "60x6+40+40")
+        shown.terminal("Editor", "The quick brown fox", "60x6+40+400")
+        wait_for_windows("Account 123 - Fox", "Editor")
+        with sidecar("local") as asked:
+            wait_for_text(asked, "elephant")
+            wait_for_text(asked, "quick brown")
+            told = []
+            for rules in ({"drop_urls": ("bank",)}, {"mask_urls": ("bank",)}):
+                async with at_a_desk(watch.url, asked.url, privacy=PrivacySettings(**rules)) as asker:
+                    told.append(json.dumps(await asker.call("screen.read")))
+    for each in told:
+        assert "quick brown" in each
+        assert "elephant" not in each
+        assert "Account" not in each
+
+
+def test_menus_of_a_private_app_are_black_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from Xlib import X, display
+
+    with screen(tmp_path, monkeypatch) as shown:
+        assert isinstance(shown, Screen)
+        opened = display.Display()
+        root = opened.screen().root
+        white = opened.screen().white_pixel
+        looks = {"background_pixel": white, "override_redirect": True}
+        menu = root.create_window(300, 200, 100, 80, 0, X.CopyFromParent, **looks)
+        menu.set_wm_class("keepassxc", "KeePassXC")
+        menu.map()
+        opened.sync()
+        eventually(lambda: any(each.app == "KeePassXC" for each in windows.all_windows() or []), "the menu")
+        with sidecar("local") as openly, sidecar("local", drop_apps=("keepass",)) as asked:
+            seen = [each.ask("POST", "/parse", CAPTURE)[1]["som_image_base64"] for each in (openly, asked)]
+        opened.close()
+    points = [Picture.read(base64.b64decode(each))._image.getpixel((350, 240)) for each in seen]
+    assert points == [(255, 255, 255), (0, 0, 0)]
+
+
+async def test_a_sidecar_without_rules_keeps_those_of_who_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have been started where it found no settings."""
+    with screen(tmp_path, monkeypatch) as shown:
+        shown.terminal("My diary", "The secret elephant", "60x6+40+40")
+        shown.terminal("Editor", "The quick brown fox", "60x6+40+400")
+        wait_for_windows("My diary", "Editor")
+        with sidecar("local") as asked:
+            wait_for_text(asked, "elephant")
+            wait_for_text(asked, "quick brown")
+            told = []
+            for rules in ({"drop_titles": ("diary",)}, {"regions": ("1280x380+0+0",)}):
+                async with at_a_desk(sidecar_url=asked.url, privacy=PrivacySettings(**rules)) as asker:
+                    told.append((await asker.call("screen.read"))["text"])
+    for each in told:
+        assert "quick brown" in each
+        assert "elephant" not in each

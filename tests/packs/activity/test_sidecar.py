@@ -4,49 +4,57 @@ import base64
 import http.client
 import io
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.packs.activity.desks import at_a_desk
 from tests.packs.activity.odd_server import Odd, odd_server
 
-from hubbub import SettingsError, bounds
+from hubbub import Secret, SettingsError, bounds
 from hubbub.packs.activity.settings import ActivitySettings, PrivacySettings
 from hubbub.packs.activity.sidecar import tesseract
 from hubbub.packs.activity.sidecar.command import check_host, make_engine
 from hubbub.packs.activity.sidecar.picture import Picture
 from hubbub.packs.activity.sidecar.server import SidecarServer
+from hubbub.packs.activity.sidecar_token import token_of
+from hubbub.packs.activity.sources import Sources
 
 needs_tesseract = pytest.mark.skipif(tesseract.version() is None, reason="no tesseract here: apt install tesseract-ocr")
 
 
 class Sidecar:
-    def __init__(self, port: int) -> None:
-        self.port = port
-        self.url = f"http://127.0.0.1:{port}"
+    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
+        self.host, self.port = host, port
+        self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=60)
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         try:
             connection.request(method, path, data, headers)
             answer = connection.getresponse()
-            return answer.status, json.loads(answer.read())
+            body = answer.read()
+            return answer.status, json.loads(body) if method != "HEAD" else body
         finally:
             connection.close()
 
 
 @contextmanager
-def sidecar(engine: str = "mock", omniparser_url: str = "", **privacy: Any) -> Iterator[Sidecar]:
+def sidecar(
+    engine: str = "mock", omniparser_url: str = "", *, host: str = "127.0.0.1", token: str = "", **privacy: Any
+) -> Iterator[Sidecar]:
     made = make_engine(engine, omniparser_url, ActivitySettings(privacy=PrivacySettings(**privacy)))
-    server = SidecarServer(("127.0.0.1", 0), made, takes_anything=engine == "mock")
+    secret = Secret(token) if token else None
+    server = SidecarServer((host, 0), made, takes_anything=engine == "mock", token=secret)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
-        yield Sidecar(server.server_port)
+        yield Sidecar(server.server_port, host)
     finally:
         server.shutdown()
         thread.join(10)
@@ -82,6 +90,102 @@ def test_other_paths_are_not_found(method: str, path: str) -> None:
         assert asked.ask(method, path) == (404, {"ok": False, "error": "not found"})
 
 
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_other_methods_are_not_found(method: str) -> None:
+    with sidecar() as asked:
+        assert asked.ask(method, "/probe") == (404, {"ok": False, "error": "not found"})
+        assert asked.ask("HEAD", "/probe") == (404, b"")
+        assert asked.ask("PROPFIND", "/probe")[1]["ok"] is False
+
+
+@pytest.mark.parametrize(
+    "sent", [b"GARBAGE\r\n\r\n", b"GET /probe HTTP/9.9\r\n\r\n", b"GET /" + b"x" * 70_000 + b"\r\n\r\n"]
+)
+def test_what_is_no_request_is_answered_in_json(sent: bytes) -> None:
+    with sidecar() as asked, socket.create_connection(("127.0.0.1", asked.port), 10) as connection:
+        connection.sendall(sent)
+        with connection.makefile("rb") as answer:
+            body = answer.read().rpartition(b"\r\n\r\n")[2]
+    assert json.loads(body)["error"] == "invalid_request"
+
+
+def test_it_listens_on_the_newer_kind_of_address_too() -> None:
+    if not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+    with sidecar(host="::1") as asked:
+        assert asked.ask("GET", "/probe")[0] == 200
+
+
+@needs_tesseract
+@pytest.mark.parametrize("given", ["", "Bearer wrong", "Bearer ", "the-token", "Basic the-token", "Bearer the-tokén"])
+def test_who_does_not_know_the_token_does_not_see_the_screen(given: str) -> None:
+    headers = {"Authorization": given} if given else {}
+    with sidecar("local", token="the-token") as asked:
+        status, said = asked.ask("POST", "/parse", {"capture": True}, **headers)
+        own, _ = asked.ask("POST", "/parse", {"base64_image": picture_of("Hello")})
+        probed, _ = asked.ask("GET", "/probe")
+    assert (status, said["error"]) == (401, "token_required")
+    assert (own, probed) == (200, 200)
+
+
+@needs_tesseract
+def test_who_knows_the_token_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DISPLAY", raising=False)
+    with sidecar("local", token="the-token") as asked:
+        status, said = asked.ask("POST", "/parse", {"capture": True}, Authorization="Bearer the-token")
+    assert (status, said["error"]) == (503, "capture_unavailable")
+
+
+async def test_the_pack_tells_the_token_that_it_was_given_or_finds() -> None:
+    with odd_server(Odd(body=b'{"ok": true, "mode": "local", "parsed_content_list": []}')) as asked:
+        async with at_a_desk(sidecar_url=asked.url, sidecar_token=Secret("given")) as asker:
+            await asker.call("screen.read")
+            await asker.call("system.health")
+    headers = {method: headers for method, _, headers in asked.asked}
+    assert headers["POST"]["Authorization"] == "Bearer given"
+    assert "Authorization" not in headers["GET"]
+
+
+@pytest.mark.parametrize("probe", [b'{"message": "something else"}', b'{"ok": true, "mode": "mock"}'])
+async def test_what_is_no_sidecar_of_ours_is_told_nothing(probe: bytes) -> None:
+    with odd_server(Odd(body=probe)) as asked:
+        rules = PrivacySettings(drop_titles=("diary",))
+        async with at_a_desk(sidecar_url=asked.url, sidecar_token=Secret("given"), privacy=rules) as asker:
+            await asker.call("screen.read")
+    ((_, _, headers),) = [each for each in asked.asked if each[0] == "POST"]
+    assert "Authorization" not in headers
+    assert int(headers["Content-Length"]) == len(b'{"capture":true}')
+
+
+def test_a_token_is_made_once_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    settings = ActivitySettings()
+    assert token_of(settings) is None
+    made = token_of(settings, make=True)
+    assert made is not None
+    assert len(made.reveal()) > 30
+    found = [token_of(settings), token_of(settings, make=True)]
+    assert [each.reveal() for each in found if each is not None] == [made.reveal()] * 2
+    path = tmp_path / "hubbub" / "activity" / "sidecar_token"
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    path.write_text("")
+    with pytest.raises(SettingsError, match="empty"):
+        token_of(settings, make=True)
+
+
+async def test_a_token_that_was_found_is_told_to_this_machine_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    token_of(ActivitySettings(), make=True)
+    told = {}
+    for url in ("http://127.0.0.1:8000", "http://localhost:8000", "http://192.168.7.7:8000", "http://screen.example"):
+        sources = Sources(ActivitySettings(sidecar_url=url))
+        told[url] = sources._token() is not None
+        await sources.close()
+    assert list(told.values()) == [True, True, False, False]
+
+
 @pytest.mark.parametrize(
     ("headers", "error"),
     [
@@ -109,6 +213,15 @@ def test_web_pages_may_not_look_at_the_screen(headers: dict[str, str], error: st
         ({"base64_image": "aGVsbG8="}, 400, "invalid_image"),
         ({"base64_image": "aGVsbG8=", "parse_options": {"lang": "../x"}}, 400, "invalid_option"),
         ({"base64_image": "aGVsbG8=", "parse_options": {"region": [1]}}, 400, "invalid_option"),
+        (b'{"base64_image": "aGVsbG8=", "parse_options": {"region": [0, 0, NaN, 5]}}', 400, "invalid_option"),
+        (b'{"base64_image": "aGVsbG8=", "parse_options": {"region": [0, 0, 1e999, 5]}}', 400, "invalid_option"),
+        (b'{"base64_image": "aGVsbG8=", "parse_options": {"min_score": NaN}}', 400, "invalid_option"),
+        ({"base64_image": "aGVsbG8=", "parse_options": {"min_score": 2}}, 400, "invalid_option"),
+        ({"capture": True, "private_titles": "x"}, 400, "invalid_option"),
+        ({"capture": True, "private_titles": [1]}, 400, "invalid_option"),
+        ({"capture": True, "rules": 1}, 400, "invalid_option"),
+        ({"capture": True, "rules": {"drop_apps": ["("]}}, 400, "invalid_option"),
+        ({"capture": True, "rules": {"drop_smells": ["x"]}}, 400, "invalid_option"),
     ],
 )
 def test_a_wrong_request_is_told_what_is_wrong(body: Any, status: int, error: str) -> None:

@@ -30,8 +30,9 @@ def free_port() -> int:
 class Watch:
     """A running ActivityWatch."""
 
-    def __init__(self, url: str, *, is_testing: bool) -> None:
+    def __init__(self, url: str, process: subprocess.Popen[bytes], *, is_testing: bool) -> None:
         self.url = url
+        self.process = process
         self.is_testing = is_testing
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
@@ -68,12 +69,12 @@ def event(start: datetime, seconds: float, **data: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def watching(folder: Path, *, is_testing: bool) -> Iterator[Watch]:
+def watching(folder: Path, *, is_testing: bool, port: int | None = None) -> Iterator[Watch]:
     """Runs one meanwhile."""
     if not PROGRAM.exists():
         pytest.skip("no ActivityWatch here: scripts/setup test installs it")
     folder.mkdir(parents=True, exist_ok=True)
-    port = free_port()
+    port = port or free_port()
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
@@ -85,7 +86,7 @@ def watching(folder: Path, *, is_testing: bool) -> Iterator[Watch]:
     process = subprocess.Popen(
         command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    watch = Watch(f"http://127.0.0.1:{port}", is_testing=is_testing)
+    watch = Watch(f"http://127.0.0.1:{port}", process, is_testing=is_testing)
     try:
         deadline = time.monotonic() + START_S
         while True:

@@ -12,7 +12,7 @@ import msgspec
 from hubbub import bounds
 from hubbub.packs.activity.events import Event
 from hubbub.packs.activity.failures import BadRequest
-from hubbub.packs.activity.patterns import found, read_pattern
+from hubbub.packs.activity.patterns import Patience, read_pattern
 
 UNCATEGORIZED: Final = ("Uncategorized",)
 SEPARATOR: Final = " > "
@@ -31,6 +31,7 @@ class Categories:
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         # Of several that fit, the most particular wins, and of equals the last, as in ActivityWatch.
         self._rules = sorted(rules, key=lambda rule: len(rule.name))[::-1]
+        self._patience = Patience()
         self._find = lru_cache(maxsize=4096)(self._first_fit)
 
     def __bool__(self) -> bool:
@@ -46,7 +47,7 @@ class Categories:
 
     def _first_fit(self, texts: tuple[str, ...]) -> tuple[str, ...]:
         for rule in self._rules:
-            if any(found(rule.pattern, text) for text in texts):
+            if any(self._patience.found(rule.pattern, text) for text in texts):
                 return rule.name
         return UNCATEGORIZED
 

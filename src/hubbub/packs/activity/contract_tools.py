@@ -33,4 +33,4 @@ def register(desk: Desk) -> None:
     @tool(name="system.health", input_schema=_ANYTHING, annotations=READS, plain_code=METHOD_NOT_FOUND)
     async def health(**_ignored: Any) -> frames.SystemHealth:
         """Tell whether ActivityWatch and the sidecar are there, why not, and what to do about it."""
-        return await frames.look_at_health(sources, desk.protected_folder)
+        return await frames.look_at_health(sources, desk.snapshots)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 from hubbub import Server, bounds
@@ -15,7 +14,7 @@ from hubbub.packs.activity import timeline as ordering
 from hubbub.packs.activity.categories import Categories, given_rules, own_rules, recorded_rule
 from hubbub.packs.activity.failures import BadRequest, SourceFailure
 from hubbub.packs.activity.periods import Period, person_zone, read_period
-from hubbub.packs.activity.protection import folder_of
+from hubbub.packs.activity.protection import Snapshots, folder_of
 from hubbub.packs.activity.settings import ActivitySettings
 from hubbub.packs.activity.sources import Records, Sources
 from hubbub.packs.activity.watchers import Watchers
@@ -31,12 +30,8 @@ class Desk:
         self.server = server
         self.settings = settings
         self.sources = Sources(settings)
+        self.snapshots = Snapshots(folder_of(settings))
         self.zone = person_zone(settings.time_zone)
-
-    @property
-    def protected_folder(self) -> Path:
-        """Where the two snapshots are."""
-        return folder_of(self.settings)
 
     def period(self, text: str) -> Period:
         """What a caller means by a period.

@@ -20,7 +20,7 @@ async def activitywatch(settings: ActivitySettings) -> Check:
     sources = Sources(settings)
     try:
         info = await sources.info()
-        await sources.buckets()
+        await sources.catalogue()
     except SourceFailure as failure:
         advice = f"install and start it: {_DOWNLOAD}" if failure.word == "unreachable" else ""
         return Check("activitywatch", False, failure.message, advice)
@@ -37,16 +37,15 @@ async def watchers(settings: ActivitySettings) -> Check:
         missing = found.missing
         if missing:
             return Check("watchers", False, missing[0], "ActivityWatch's tray icon starts them: Modules")
-        newest = [await sources.newest(bucket) for bucket in (found.window, found.afk)]
+        last = await sources.last_written(found)
     except HubbubError as failure:
         return Check("watchers", False, failure.message)
     finally:
         await sources.close()
-    ends = [event.end for event, _ in newest if event is not None]
-    if not ends:
+    if last is None:
         return Check("watchers", False, "have recorded nothing yet", "wait, or see their logs")
-    age_s = max((datetime.now(UTC) - max(ends)).total_seconds(), 0.0)
-    last = max(ends).astimezone(person_zone(settings.time_zone))
+    age_s = max((datetime.now(UTC) - last).total_seconds(), 0.0)
+    last = last.astimezone(person_zone(settings.time_zone))
     is_fresh = age_s <= settings.stale_s + 180
     detail = (
         f"of {found.host} last recorded {in_words(age_s)} ago" if is_fresh else f"recorded nothing since {last:%F %R}"

@@ -40,6 +40,20 @@ class Bucket(msgspec.Struct):
     client: str = ""
     hostname: str = ""
     last_updated: datetime | None = None
+    is_masked: bool = False
+    """Whether it tells of an app of which only the time may be told."""
+
+
+_EARLIEST: Final = datetime(1900, 1, 1, tzinfo=UTC)
+_LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
+
+
+def has_sane_times(event: Event) -> bool:
+    """Whether an event lies where times can be reckoned with, in whatever zone."""
+    try:
+        return event.timestamp >= _EARLIEST and event.end <= _LATEST
+    except OverflowError:
+        return False
 
 
 def with_zone(moment: datetime) -> datetime:

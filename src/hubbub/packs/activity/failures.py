@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Awaitable
+from typing import Literal, TypeAlias, TypeVar
 
 from hubbub import ToolError
 
@@ -35,6 +36,17 @@ class SourceFailure(ToolError):
     def cause(self) -> dict[str, str]:
         """As a part of a result that did not fail."""
         return {"kind": self.word, "message": self.message}
+
+
+Answer = TypeVar("Answer")
+
+
+async def or_failure(question: Awaitable[Answer]) -> Answer | SourceFailure:
+    """The answer, or why there is none, for whoever goes on without."""
+    try:
+        return await question
+    except SourceFailure as failure:
+        return failure
 
 
 class BadRequest(ToolError):

@@ -7,17 +7,15 @@ long as the slowest of its questions.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from hubbub.packs.activity.events import in_utc
-from hubbub.packs.activity.failures import SourceFailure
-from hubbub.packs.activity.protection import compare
-from hubbub.packs.activity.sources import Sources, together
+from hubbub.packs.activity.failures import SourceFailure, or_failure
+from hubbub.packs.activity.protection import Snapshots
+from hubbub.packs.activity.sources import Sources, sound
 
 USUAL_REASON: Final = "mcp"
 
@@ -53,25 +51,26 @@ class SystemHealth(msgspec.Struct):
 
 async def get_state(sources: Sources) -> State:
     """Raises: SourceFailure."""
-    return State(*await together(sources.info(), sources.buckets()))
+    info, catalogue = sound(await sources.state())
+    return State(info, catalogue.shown)
 
 
 async def build_frame(sources: Sources, reason: Any) -> NowFrame:
     """One frame; what fails is null in it."""
-    info, buckets, probe = await asyncio.gather(
-        _or_failure(sources.info()), _or_failure(sources.buckets()), _or_failure(sources.probe())
-    )
+    (info, catalogue), probe = await asyncio.gather(sources.state(), or_failure(sources.probe()))
     return NowFrame(
-        in_utc(datetime.now(UTC)),
-        reason if isinstance(reason, str) else USUAL_REASON,
-        *(None if isinstance(part, SourceFailure) else part for part in (info, buckets, probe)),
+        timestamp=in_utc(datetime.now(UTC)),
+        reason=reason if isinstance(reason, str) else USUAL_REASON,
+        aw_info=None if isinstance(info, SourceFailure) else info,
+        aw_buckets=None if isinstance(catalogue, SourceFailure) else catalogue.shown,
+        omni_probe=None if isinstance(probe, SourceFailure) else probe,
     )
 
 
-async def look_at_health(sources: Sources, protected_folder: Path) -> SystemHealth:
+async def look_at_health(sources: Sources, snapshots: Snapshots) -> SystemHealth:
     """How everything is; never fails."""
     info, probe, protection = await asyncio.gather(
-        _or_failure(sources.info()), _or_failure(sources.probe()), asyncio.to_thread(compare, protected_folder)
+        or_failure(sources.info()), or_failure(sources.probe()), snapshots.compare()
     )
     failures = {"activitywatch": info, "sidecar": probe}
     causes = {name: part.cause() for name, part in failures.items() if isinstance(part, SourceFailure)}
@@ -94,10 +93,3 @@ def _flag(body: dict[str, Any], key: str, *, otherwise: bool) -> bool:
     """What a probe says; OmniParser's own server says nothing of `ok`, which it would not do if it were not."""
     value = body.get(key)
     return value if isinstance(value, bool) else otherwise
-
-
-async def _or_failure(question: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any] | SourceFailure:
-    try:
-        return await question
-    except SourceFailure as failure:
-        return failure

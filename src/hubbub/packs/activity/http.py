@@ -7,6 +7,7 @@ once, to the same server: ActivityWatch sends one for a path that lacks its last
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
@@ -23,12 +24,26 @@ from hubbub.packs.activity.failures import SourceFailure
 _MOVED: Final = (307, 308)
 _REFUSED: Final = (401, 403)
 _QUOTED_CHARACTERS: Final = 300
+_NO_MORE: Final[Mapping[str, str]] = {}
+_ESCAPE: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL
+)
+_HALF: Final = len(rb"\ud83d")
+_UNKNOWN_CHARACTER: Final = rb"\ufffd"
 
 
 class JsonServer:
     """One server that answers with JSON."""
 
-    def __init__(self, name: str, url: str, advice: str, *, api_key: Secret | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        advice: str,
+        *,
+        api_key: Secret | None = None,
+        key_setting: str = "HUBBUB_ACTIVITY_API_KEY",
+    ) -> None:
         """`name` and `advice` are for people: who does not answer, and what to do about it.
 
         Raises: SettingsError.
@@ -36,9 +51,10 @@ class JsonServer:
         self.name = name
         self.url = base_url(url)
         self._advice = advice
+        self._key_setting = key_setting
         self._headers = {"Accept": "application/json"}
         if api_key:
-            self._headers["Authorization"] = f"Bearer {api_key.reveal()}"
+            self._headers["Authorization"] = f"Bearer {_sendable(api_key)}"
         host = urlsplit(self.url).hostname or ""
         self._door = Door(egress_for(host), connect_s=bounds.ACTIVITY_CONNECT_S)
 
@@ -49,19 +65,36 @@ class JsonServer:
         """
         return await self._ask("GET", path, None, timeout_s, limit)
 
-    async def post(self, path: str, value: Any, *, timeout_s: float, limit: int = bounds.ACTIVITY_BODY_BYTES) -> bytes:
-        """The same for a question that has a body.
+    async def post(
+        self,
+        path: str,
+        value: Any,
+        *,
+        timeout_s: float,
+        limit: int = bounds.ACTIVITY_BODY_BYTES,
+        token: Secret | None = None,
+    ) -> bytes:
+        """The same for a question that has a body; `token` goes with this one.
 
-        Raises: SourceFailure.
+        Raises: SourceFailure, SettingsError.
         """
-        return await self._ask("POST", path, msgspec.json.encode(value), timeout_s, limit)
+        more = {} if token is None else {"Authorization": f"Bearer {_sendable(token)}"}
+        return await self._ask("POST", path, msgspec.json.encode(value), timeout_s, limit, more)
 
     async def close(self) -> None:
         """Drop every connection."""
         await self._door.close()
 
-    async def _ask(self, method: str, path: str, body: bytes | None, timeout_s: float, limit: int) -> bytes:
-        headers = self._headers if body is None else {**self._headers, "Content-Type": "application/json"}
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        timeout_s: float,
+        limit: int,
+        more: Mapping[str, str] = _NO_MORE,
+    ) -> bytes:
+        headers = self._headers if body is None else {**self._headers, "Content-Type": "application/json", **more}
         try:
             async with asyncio.timeout(timeout_s):
                 answer = await self._send(method, self.url + path, headers, body)
@@ -100,9 +133,12 @@ class JsonServer:
         Raises: SourceFailure.
         """
         try:
-            return msgspec.json.decode(body, type=kind)
+            return _decode(body, kind)
         except msgspec.ValidationError as error:
-            told = f"{self.name} at {self.url} answered with something else than was asked for ({error})"
+            told = (
+                f"{self.name} at {self.url} answered with something else than was asked for ({error}); "
+                f"see whether it is that: {self._advice}"
+            )
             raise SourceFailure("unexpected", told, url=self.url) from error
         except (ValueError, RecursionError) as error:
             told = f"{self.name} at {self.url} answered with what is not JSON; see whether it is well"
@@ -111,7 +147,7 @@ class JsonServer:
     def _refusal(self, answer: Answer, body: bytes) -> SourceFailure:
         said, status = _message_in(body), answer.status
         if status in _REFUSED:
-            told = f"{self.name} at {self.url} wants an API key, or another one: set HUBBUB_ACTIVITY_API_KEY"
+            told = f"{self.name} at {self.url} wants an API key, or another one: set {self._key_setting}"
             return SourceFailure("unauthorized", told, url=self.url, status=status)
         if status == 400 and "host header" in said.lower():
             told = f"{self.name} refuses the name in {self.url}; use 127.0.0.1 or localhost, or the name it is bound to"
@@ -119,7 +155,10 @@ class JsonServer:
         if not said and answer.media_type == "text/html":
             told = f"{self.name} at {self.url} answered with a web page (status {status}); {self._advice}"
             return SourceFailure("html_page", told, url=self.url, status=status)
-        told = f"{self.name} at {self.url} answered with status {status}{f': {said}' if said else ''}"
+        told = (
+            f"{self.name} at {self.url} answered with status {status}{f': {said}' if said else ''}; "
+            "see its log, or start it again"
+        )
         return SourceFailure("http_error", told, url=self.url, status=status)
 
     def _failure(self, error: TransportError) -> SourceFailure:
@@ -127,7 +166,10 @@ class JsonServer:
             return SourceFailure("refused", f"{self.name} at {self.url}: {error.message}", url=self.url)
         if error.code == "HTTP_BODY_TOO_LARGE":
             limit = error.data.get("max_bytes", 0)
-            told = f"{self.name} at {self.url} answered with more than {limit} bytes; ask for less"
+            told = (
+                f"{self.name} at {self.url} answered with more than {limit} bytes; "
+                "ask for a shorter period, or see whether something else runs there"
+            )
             return SourceFailure("too_large", told, url=self.url, status=error.data.get("status"))
         if error.may_have_executed:
             told = f"{self.name} at {self.url} broke off in the middle of its answer; see whether it is well"
@@ -155,8 +197,34 @@ def base_url(text: str) -> str:
     return url.replace("://[::1]", "://localhost", 1)
 
 
+def _sendable(key: Secret) -> str:
+    text = key.reveal()
+    if not (text.isascii() and text.isprintable()):
+        raise SettingsError("the API key has characters that no request can carry; see whether it was copied whole")
+    return text
+
+
 def _no_address(text: str) -> SettingsError:
     return SettingsError(f"{text!r} is no address of a server; it looks like http://127.0.0.1:5600")
+
+
+def _decode(body: bytes, kind: Any) -> Any:
+    """Half characters, which Windows has in titles that were cut, are written by some servers and read by no parser."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        mended = _ESCAPE.sub(_whole_character, body)
+        if mended == body:
+            raise
+        return msgspec.json.decode(mended, type=kind)
+
+
+def _whole_character(found: re.Match[bytes]) -> bytes:
+    escape = found[0]
+    is_half = len(escape) == _HALF and escape[2:3] in b"dD" and escape[3:4] in b"89abcdefABCDEF"
+    return _UNKNOWN_CHARACTER if is_half else escape
 
 
 def _message_in(body: bytes) -> str:
@@ -165,5 +233,7 @@ def _message_in(body: bytes) -> str:
         said = msgspec.json.decode(body)
     except (ValueError, RecursionError):
         return ""
-    message = said.get("message", said.get("error", "")) if isinstance(said, dict) else ""
-    return message[:_QUOTED_CHARACTERS] if isinstance(message, str) else ""
+    if not isinstance(said, dict):
+        return ""
+    parts = [said["message"]] if "message" in said else [said.get("error"), said.get("details")]
+    return ": ".join(part for part in parts if isinstance(part, str))[:_QUOTED_CHARACTERS]

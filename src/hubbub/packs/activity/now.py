@@ -11,7 +11,7 @@ from hubbub import bounds
 from hubbub.packs.activity.categories import Categories
 from hubbub.packs.activity.events import Event
 from hubbub.packs.activity.periods import zone_name
-from hubbub.packs.activity.sources import Sources, together
+from hubbub.packs.activity.sources import Sources
 from hubbub.packs.activity.transforms import domain_of
 
 _QUIET_S: Final = 180.0
@@ -103,14 +103,8 @@ async def look(sources: Sources, moment: Moment, categories: Categories, host: s
     Raises: SourceFailure, BadRequest.
     """
     watchers = await sources.watchers(host)
-    hidden = await sources.hidden_now(watchers) if watchers.web else []
-    found = await together(
-        sources.newest(watchers.window, hidden),
-        sources.newest(watchers.afk),
-        sources.newest(watchers.web[0] if watchers.web else None),
-        sources.newest(watchers.editor[0] if watchers.editor else None),
-    )
-    (window, afk, tab, editor), names = [event for event, _ in found], ("window", "afk", "tab", "editor")
+    found = await sources.latest(watchers)
+    window, afk, tab, editor = found.window, found.afk, found.tab, found.editor
     return Now(
         timestamp=moment.local(moment.now),
         time_zone=zone_name(moment.zone),
@@ -120,8 +114,8 @@ async def look(sources: Sources, moment: Moment, categories: Categories, host: s
         afk=None if afk is None else _presence(afk, moment),
         tab=None if tab is None else _tab(tab, moment),
         editor=None if editor is None else _file(editor, moment),
-        private=[name for name, (_, is_hidden) in zip(names, found, strict=True) if is_hidden],
-        notes=[*watchers.missing, *_skew([event for event, _ in found if event is not None], moment.now)],
+        private=found.private,
+        notes=[*watchers.missing, *_skew(found.events, moment.now)],
     )
 
 

@@ -1,12 +1,14 @@
-"""Regular expressions that a caller gives, checked so that none can run for long. Pure.
+"""Regular expressions that a caller gives, checked so that none can run for long. Pure but for the clock.
 
-Python's own engine tries every way to match. What makes that explode are repeated groups and
-references back, so neither is taken, and of simple repeats only a few in each alternative.
+Python's own engine tries every way to match, and nothing can be done meanwhile. So before it is
+let loose, the ways are counted: those of parts that follow each other multiply, those of
+alternatives add up. Repeated groups and references back defy counting, and are not taken.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from typing import Final
 
 from hubbub import bounds
@@ -22,42 +24,101 @@ def read_pattern(text: str, *, ignore_case: bool = False) -> re.Pattern[str]:
     """
     if len(text) > bounds.PATTERN_CHARACTERS:
         raise BadRequest(f"a pattern has at most {bounds.PATTERN_CHARACTERS} characters")
-    _check(text)
+    if _Counting(text).ways() > bounds.PATTERN_WAYS:
+        raise BadRequest("the pattern can match in too many ways; use fewer repeats, options and alternatives")
     try:
         return re.compile(text, re.IGNORECASE if ignore_case else 0)
     except (re.error, RecursionError, OverflowError) as error:
         raise BadRequest(f"the pattern {text[:80]!r} cannot be read: {error}") from None
 
 
-def found(pattern: re.Pattern[str], text: str) -> bool:
-    """Whether a pattern is found in the beginning of a text, where titles say what they are."""
-    return pattern.search(text[: bounds.PATTERN_TEXT_CHARACTERS]) is not None
+class Patience:
+    """How long the patterns of one question may look for what they mean, all together."""
+
+    def __init__(self, seconds: float = bounds.PATTERN_S) -> None:
+        self._left_s = seconds
+
+    def found(self, pattern: re.Pattern[str], text: str) -> bool:
+        """Whether a pattern is found in the beginning of a text, where titles say what they are.
+
+        Raises: BadRequest, once it has taken too long.
+        """
+        started = time.perf_counter()
+        is_found = pattern.search(text[: bounds.PATTERN_TEXT_CHARACTERS]) is not None
+        self._left_s -= time.perf_counter() - started
+        if self._left_s < 0:
+            raise BadRequest("the patterns take too long; use simpler ones, or ask for a shorter period")
+        return is_found
 
 
-def _check(text: str) -> None:
-    repeats, previous, position = 0, "", 0
-    while position < len(text):
-        letter = text[position]
-        width = 1
-        if letter == "\\":
-            width = 2
-            if text[position + 1 : position + 2].isdigit():
+class _Counting:
+    """Goes through a pattern once. What is no pattern at all is left to `re` to say."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._place = 0
+
+    def ways(self) -> int:
+        """In how many ways it can match at one place of a text, at most."""
+        total = 0
+        while True:
+            total += self._alternatives()
+            if self._place >= len(self._text):
+                return total
+            self._place += 1  # a bracket that closes nothing
+
+    def _alternatives(self) -> int:
+        total, product = 0, 1
+        while (letter := self._peek()) not in ("", ")"):
+            if letter == "|":
+                self._place += 1
+                total, product = total + product, 1
+            else:
+                product *= self._repeated(self._part(letter), is_group=letter == "(")
+        return total + product
+
+    def _part(self, letter: str) -> int:
+        if letter == "(":
+            return self._group()
+        if letter == "[":
+            self._place += _class_width(self._text, self._place)
+        elif letter == "\\":
+            if self._text[self._place + 1 : self._place + 2].isdigit():
                 raise BadRequest("a pattern must not refer back to its own groups")
-        elif letter == "[":
-            width = _class_width(text, position)
-        elif letter == "(" and text[position + 1 : position + 2] == "?" and text[position + 2 : position + 3] != ":":
-            raise BadRequest("of the groups that begin with (? only (?:…) can be used in a pattern")
-        elif letter == "|":
-            repeats = 0
-        elif letter in _REPEATS:
-            repeats += 1
-            if previous == ")":
+            self._place += 2
+        else:
+            self._place += 1
+        return 1
+
+    def _group(self) -> int:
+        if self._text[self._place + 1 : self._place + 2] == "?":
+            if self._text[self._place + 2 : self._place + 3] != ":":
+                raise BadRequest("of the groups that begin with (? only (?:…) can be used in a pattern")
+            self._place += 2
+        self._place += 1
+        ways = self._alternatives()
+        self._place += 1
+        return ways
+
+    def _repeated(self, ways: int, *, is_group: bool) -> int:
+        """With what stands behind it; a second mark says only which way is tried first."""
+        letter = self._peek()
+        if letter and letter in _REPEATS:
+            if is_group:
                 raise BadRequest("a pattern must not repeat a group; repeat a single letter or class")
-            if repeats > bounds.PATTERN_REPEATS:
-                raise BadRequest(
-                    f"at most {bounds.PATTERN_REPEATS} repeats can be used in one alternative of a pattern"
-                )
-        previous, position = letter, position + width
+            self._place += 1 if letter != "{" else max(self._text.find("}", self._place) + 1 - self._place, 1)
+            ways = bounds.PATTERN_TEXT_CHARACTERS
+        elif letter == "?":
+            self._place += 1
+            ways += 1
+        else:
+            return ways
+        if self._peek() in ("?", "+"):
+            self._place += 1
+        return ways
+
+    def _peek(self) -> str:
+        return self._text[self._place : self._place + 1]
 
 
 def _class_width(text: str, start: int) -> int:

@@ -28,28 +28,25 @@ class Period(msgspec.Struct, frozen=True):
     start: datetime
     end: datetime
 
-    @property
-    def seconds(self) -> float:
-        """How long it is."""
-        return (self.end - self.start).total_seconds()
-
 
 def read_period(text: str, zone: tzinfo, now: datetime) -> Period:
     """What a text means at this moment. What is still to come is cut off.
 
     Raises: BadRequest.
     """
-    now = now.astimezone(zone)
-    period = _named(text.strip().lower(), now) or _written(text.strip(), zone)
-    if period is None:
-        raise BadRequest(f"{text[:80]!r} is no period; it is one of {HELP}")
-    if period.start >= now:
+    try:
+        period = _named(text.strip().lower(), now.astimezone(zone)) or _written(text.strip(), zone)
+        # Compared in UTC: the clock on the wall shows an hour twice when summer ends.
+        start, end = (moment.astimezone(UTC) for moment in (period.start, period.end))
+    except (ValueError, OverflowError):
+        raise BadRequest(f"{text[:80]!r} is no period; it is one of {HELP}") from None
+    if start >= now:
         raise BadRequest(f"the period {text[:80]!r} is still to come")
-    if period.end <= period.start:
+    if end <= start:
         raise BadRequest(f"the period {text[:80]!r} ends before it begins")
-    if period.end - period.start > timedelta(days=bounds.ACTIVITY_DAYS):
+    if end - start > timedelta(days=bounds.ACTIVITY_DAYS):
         raise BadRequest(f"the period {text[:80]!r} is longer than {bounds.ACTIVITY_DAYS} days")
-    return Period(period.start, min(period.end, now))
+    return Period(period.start, min(end, now).astimezone(zone))
 
 
 def _named(text: str, now: datetime) -> Period | None:
@@ -72,14 +69,11 @@ def _named(text: str, now: datetime) -> Period | None:
     return None
 
 
-def _written(text: str, zone: tzinfo) -> Period | None:
+def _written(text: str, zone: tzinfo) -> Period:
     first, slash, last = text.partition("/")
-    try:
-        if not slash:
-            return _days(date.fromisoformat(first), 1, zone)
-        return Period(_moment(first, zone), _moment(last, zone))
-    except (ValueError, OverflowError):
-        return None
+    if not slash:
+        return _days(date.fromisoformat(first), 1, zone)
+    return Period(_moment(first, zone), _moment(last, zone))
 
 
 def _days(first: date, count: int, zone: tzinfo | None) -> Period:
@@ -97,18 +91,19 @@ def person_zone(name: str | None) -> tzinfo:
     """The zone of this name, else of this machine: by its name where that can be found, because its offset changes."""
     from zoneinfo import ZoneInfo
 
-    for candidate in (name, os.environ.get("TZ", "").removeprefix(":"), _name_of_local_zone()):
-        if candidate:
-            try:
-                return ZoneInfo(candidate)
-            except (KeyError, ValueError, OSError):
-                continue
-    return datetime.now().astimezone().tzinfo or UTC
+    try:
+        return ZoneInfo(name or _name_of_local_zone())
+    except (KeyError, ValueError, OSError):
+        return datetime.now().astimezone().tzinfo or UTC
 
 
 def _name_of_local_zone() -> str:
+    """What `TZ` says, which may also be a file or a rule, else what the machine is set to."""
+    given = os.environ.get("TZ", "").removeprefix(":")
+    if given and not given.startswith("/"):
+        return given
     try:
-        path = str(Path("/etc/localtime").resolve())
+        path = str(Path(given or "/etc/localtime").resolve())
     except OSError:
         return ""
     return path.partition("zoneinfo/")[2]

@@ -7,22 +7,32 @@ anything else sees it; the sidecar itself applies them to the screen before it r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from hubbub import bounds
 from hubbub.packs.activity.events import Event
+from hubbub.packs.activity.hiding import NOTHING, Hiding, Verdict
 from hubbub.packs.activity.private_texts import without_secrets
 from hubbub.packs.activity.settings import REGION, PrivacySettings
 
 PRIVATE: Final = "[private]"
 _URLS: Final = ("url", "source_url")
-_NAMES_OF_PRIVATE_WINDOWS: Final = re.compile(
-    r"(?i)\b(?:private browsing|private window|inprivate|incognito|tor browser)\b|\(private\)"
+_KNOWN_KEYS: Final = frozenset(
+    ("app", "title", "url", "source_url", "status", "file", "project", "language", "audible", "incognito", "tabCount")
 )
-_LEAST_HIDDEN_TITLE: Final = 3
+"""What watchers call things; other keys may tell something themselves."""
+_NAMES_OF_PRIVATE_WINDOWS: Final = re.compile(
+    r"(?i)\b(?:private browsing|private window|inprivate|incognito|tor browser|inkognito\w*|privater modus"
+    r"|privates? fenster|navigation priv[ée]e|navegaci[óo]n privada|navega[çc][ãa]o privada"
+    r"|navigazione (?:anonima|privata)"
+    r"|privénavigatie|инкогнито|приватн\w+ (?:просмотр|окно))\b|\(private\)"
+    r"|プライベートブラウジング|シークレット|隐私浏览|隐身|無痕"
+)
+_WATCHER: Final = re.compile(r"^aw-watcher-(?:(?:window|afk|web|input)(?![A-Za-z]))?[-_]?")
+_ADDRESS: Final = re.compile(r"(?i)\b[a-z][a-z0-9+.-]{1,20}://[^\s\"'<>]+")
 Box: TypeAlias = tuple[float, float, float, float]
 Rule: TypeAlias = tuple[re.Pattern[str], ...]
 
@@ -39,22 +49,47 @@ class Privacy:
         self._masked_titles = _any(settings.mask_titles)
         self._masked_urls = _any(settings.mask_urls)
         self._masked_text = _any(settings.mask_text)
+        self._every_rule = (
+            self._dropped_apps,
+            self._dropped_words,
+            self._dropped_lines,
+            self._masked_apps,
+            self._masked_titles,
+            self._masked_urls,
+        )
         self.text = lru_cache(maxsize=4096)(self._text)
         """A text as it may be told, whatever it is about."""
+        self._word = lru_cache(maxsize=4096)(self._judged)
+        """A text that may be a title or an address; titles come again and again."""
 
     # -- events ----------------------------------------------------------------
 
-    def events(self, events: Iterable[Event], hidden_titles: Sequence[str] = ()) -> list[Event]:
+    def events(self, events: Iterable[Event], hiding: Hiding = NOTHING, *, is_masked: bool = False) -> list[Event]:
         """Those that may be told, as they may be told.
 
-        `hidden_titles` are of private tabs: the window that shows one has its name too.
+        `hiding` has the titles of what they show, or of what shows them; `is_masked`: only their time may be told.
         """
         shown = []
         for event in events:
             data = self.data(event.data)
-            if data is not None and not any(title in event.text("title") for title in hidden_titles):
-                shown.append(Event(event.timestamp, event.duration, data, event.id))
+            verdict = hiding.verdict(event.text("title")) if hiding else "told"
+            if data is None or verdict == "dropped":
+                continue
+            if is_masked or verdict == "masked":
+                data = _masked(data, _is_anything if is_masked else _is_of_page)
+            shown.append(Event(event.timestamp, event.duration, data, event.id))
         return shown
+
+    def hiding(self, events: Iterable[Event], *, are_pages: bool) -> Hiding:
+        """The titles of those that may not be told, or not openly."""
+        dropped, masked = set(), set()
+        for event in events:
+            told = self.data(event.data)
+            if told is None:
+                dropped.add(event.text("title"))
+            elif told.get("title") == PRIVATE:
+                masked.add(event.text("title"))
+        return Hiding(dropped, masked, are_pages=are_pages)
 
     def data(self, data: dict[str, Any]) -> dict[str, Any] | None:
         """What an event says, as it may be told; None if it may not.
@@ -62,30 +97,23 @@ class Privacy:
         Rules for titles and addresses are held against everything but the name of the app: watchers
         for editors call a title `file`, and others have words that nobody here knows.
         """
-        app = _text_of(data, "app")
+        app = " ".join(_texts(data.get("app")))
         if self._is_incognito(data, app, _text_of(data, "title")) or _found(self._dropped_apps, app):
             return None
         if self._dropped_words and any(_found(self._dropped_words, text) for text in _texts(data, besides="app")):
             return None
         if _found(self._masked_apps, app):
-            return {key: PRIVATE if isinstance(value, str) else _blank(value) for key, value in data.items()}
-        hides_page = bool(self._masked_urls) and any(_found(self._masked_urls, _text_of(data, key)) for key in _URLS)
+            return _masked({self._key(key): value for key, value in data.items()}, _is_anything)
         shown: dict[str, Any] = {}
         for key, value in data.items():
-            if hides_page and (key in _URLS or key == "title" or key.startswith("$")):
-                shown[key] = PRIVATE
-            elif key in _URLS and isinstance(value, str):
+            if key in _URLS and isinstance(value, str):
                 shown[key] = self._url(value)
             elif key == "app" and isinstance(value, str):
                 shown[key] = self.text(value)
             else:
-                shown[key] = self.tree(value)
-        return shown
-
-    def hidden_titles(self, events: Iterable[Event]) -> list[str]:
-        """The titles of tabs that may not be told, to find their windows by."""
-        titles = {event.text("title") for event in events if self.data(event.data) is None}
-        return sorted(title for title in titles if len(title) >= _LEAST_HIDDEN_TITLE)
+                shown[self._key(key)] = self.tree(value)
+        hides_page = bool(self._masked_urls) and any(_found(self._masked_urls, _text_of(data, key)) for key in _URLS)
+        return _masked(shown, _is_of_page) if hides_page else shown
 
     def hides_window(self, app: str, title: str) -> bool:
         """Whether a window on the screen may not be seen."""
@@ -106,22 +134,49 @@ class Privacy:
         )
 
     def _url(self, url: str) -> str:
-        if self._settings.urls == "domain":
-            return urlsplit(url).hostname or ""
-        return self._word(url)
+        return self._word(site_of(url) if self._settings.urls == "domain" else url)
+
+    def _key(self, key: str) -> str:
+        return key if key in _KNOWN_KEYS else self._word(key)
+
+    # -- names of buckets and machines ---------------------------------------------
+
+    def name(self, text: str) -> str:
+        """A name of a bucket, its watcher or its machine, as it may be told.
+
+        What every such name has in common is no reason to hide one.
+        """
+        own = _WATCHER.sub("", text)
+        if own and any(_found(rule, own) for rule in self._every_rule):
+            return text.removesuffix(own) + PRIVATE
+        return self.text(text)
+
+    def of_watcher(self, bucket: str, client: str, host: str) -> Verdict:
+        """What may be told of a bucket: watchers of browsers and editors are called after them."""
+        names = [_WATCHER.sub("", name) for name in (bucket.removesuffix(f"_{host}"), client)]
+        if any(name and _found(self._dropped_apps, name) for name in names):
+            return "dropped"
+        return "masked" if any(name and _found(self._masked_apps, name) for name in names) else "told"
 
     # -- text and everything else ------------------------------------------------
 
     def _text(self, text: str) -> str:
         text = text[: bounds.ACTIVITY_TEXT_CHARACTERS]
+        if self._settings.urls == "domain":
+            text = _ADDRESS.sub(lambda found: site_of(found[0]), text)
         for pattern in self._masked_text:
             text = pattern.sub(PRIVATE, text)
         return without_secrets(text) if self._settings.secrets else text
 
-    def _word(self, text: str) -> str:
-        """A text that may be a title or an address."""
+    def _judged(self, text: str) -> str:
         rules = (self._dropped_words, self._dropped_lines, self._masked_titles, self._masked_urls)
         return PRIVATE if any(_found(rule, text) for rule in rules) else self.text(text)
+
+    def report(self, text: str) -> str:
+        """What a server says of its trouble, in which it may quote anything; what no rule minds stays."""
+        for pattern in (pattern for rule in self._every_rule for pattern in rule):
+            text = pattern.sub(lambda found: PRIVATE if found[0] else "", text)
+        return self.text(text)
 
     def line(self, text: str) -> str | None:
         """A line that was read from the screen, as it may be told; None if it may not.
@@ -184,6 +239,8 @@ def _texts(value: Any, *, besides: str = "") -> Iterator[str]:
         yield value[: bounds.ACTIVITY_TEXT_CHARACTERS]
     elif isinstance(value, dict):
         for key, item in value.items():
+            if key not in _KNOWN_KEYS:
+                yield key[: bounds.ACTIVITY_TEXT_CHARACTERS]
             if key != besides:
                 yield from _texts(item)
     elif isinstance(value, list):
@@ -194,6 +251,26 @@ def _texts(value: Any, *, besides: str = "") -> Iterator[str]:
 def _text_of(data: dict[str, Any], key: str) -> str:
     value = data.get(key)
     return value[: bounds.ACTIVITY_TEXT_CHARACTERS] if isinstance(value, str) else ""
+
+
+def _masked(data: dict[str, Any], hides: Callable[[str], bool]) -> dict[str, Any]:
+    return {key: _blank(value) if hides(key) else value for key, value in data.items()}
+
+
+def _is_anything(_: str) -> bool:
+    return True
+
+
+def _is_of_page(key: str) -> bool:
+    return key in _URLS or key == "title" or key.startswith("$")
+
+
+def site_of(url: str) -> str:
+    """The name of the server in an address; empty if there is none."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _blank(value: Any) -> Any:

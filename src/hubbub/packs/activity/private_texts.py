@@ -13,20 +13,22 @@ SECRET: Final = "[secret]"
 _VALUE: Final = r"[^\s\"'&;,]{3,}"
 _NAMES: Final = (
     r"pass(?:word|wd|phrase|code)?|pwd|secret|token|api[-_ ]?key|access[-_ ]?key|auth|credential|session(?:id)?"
-    r"|sig(?:nature)?|otp|pin|cvv|cvc"
+    r"|sig(?:nature)?|otp|pin|cvv|cvc|(?:verification|security|login|access|confirmation|one-time)[-_ ]code"
 )
 
 _WHOLE: Final = tuple(
     re.compile(pattern)
     for pattern in (
         r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[\s\S]*",
-        r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?",  # a JSON Web Token
-        r"\b(?:sk|pk|rk|whsec)[-_](?:[a-z]{2,10}[-_])?[\w-]{16,}",  # Stripe, OpenAI, Anthropic
-        r"\b(?:gh[pousr]_|github_pat_|glpat-|npm_|pypi-|hf_|dop_v1_|shpat_)\w[\w-]{15,}",
-        r"\bxox[abeoprs]-[\w-]{10,}",  # Slack
-        r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",  # Amazon
-        r"\bAIza[\w-]{30,}",  # Google
-        r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+",  # an e-mail address
+        r"(?<![A-Za-z0-9])eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?",  # a JSON Web Token
+        r"(?<![A-Za-z0-9])(?:sk|pk|rk|whsec)[-_](?:[a-z]{2,10}[-_])?[\w-]{16,}",  # Stripe, OpenAI, Anthropic
+        r"(?<![A-Za-z0-9])(?:gh[pousr]_|github_pat_|glpat-|npm_|pypi-|hf_|dop_v1_|shpat_)\w[\w-]{15,}",
+        r"(?<![A-Za-z0-9])xox[abeoprs]-[\w-]{10,}",  # Slack
+        r"(?<![A-Za-z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}\b",  # Amazon
+        r"(?<![A-Za-z0-9])AIza[\w-]{30,}",  # Google
+        r"(?i)\bauthorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?\w{1,20} [\w.~+/=-]{3,}",
+        r"(?i)\bbearer (?=[a-z.~+/=_-]{0,200}\d)[\w.~+/=-]{8,}",
+        r"(?<![A-Za-z0-9])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+",  # an e-mail address
     )
 )
 _NAMED: Final = re.compile(

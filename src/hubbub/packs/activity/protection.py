@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -63,6 +64,35 @@ def compare(folder: Path) -> Protection:
         told = f"changed since the first snapshot: {', '.join(changed)}"
         return Protection(False, len(changed), {"kind": "changed", "message": told})
     return Protection(True, 0)
+
+
+class Snapshots:
+    """The two in one folder, read anew only when one of them has changed.
+
+    A thread for each question would cost more than the question: it and the loop wait for each other.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._marks: tuple[object, ...] | None = None
+        self._last = Protection(False, UNKNOWN)
+
+    async def compare(self) -> Protection:
+        """How they compare now."""
+        marks = tuple(_mark(path_of(self._folder, stage)) for stage in STAGES)
+        if marks != self._marks:
+            self._last = await asyncio.to_thread(compare, self._folder)
+            self._marks = marks
+        return self._last
+
+
+def _mark(path: Path) -> object:
+    """What changes whenever a file does; None if it is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _differ(before: dict[str, Any], after: dict[str, Any], key: str) -> bool:

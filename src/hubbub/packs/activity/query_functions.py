@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from hubbub import bounds
@@ -10,7 +11,7 @@ from hubbub.packs.activity import transforms
 from hubbub.packs.activity.categories import Categories, Rule
 from hubbub.packs.activity.events import Event
 from hubbub.packs.activity.failures import BadRequest
-from hubbub.packs.activity.patterns import found, read_pattern
+from hubbub.packs.activity.patterns import Patience, read_pattern
 
 Events = list[Event]
 
@@ -40,8 +41,8 @@ def _list(value: Any) -> list[Any]:
 
 
 def _regex(events: Any, key: Any, pattern: Any) -> Events:
-    read = read_pattern(_text(pattern))
-    return transforms.matching(_events(events), _text(key), lambda text: found(read, text))
+    read, patience = read_pattern(_text(pattern)), Patience()
+    return transforms.matching(_events(events), _text(key), lru_cache(4096)(partial(patience.found, read)))
 
 
 def _rules(classes: Any) -> list[Rule]:
@@ -65,17 +66,15 @@ def _categorize(events: Any, classes: Any) -> Events:
 
 
 def _tag(events: Any, classes: Any) -> Events:
-    rules = _rules(classes)
-    return [
-        transforms.copy(
-            event, data={**event.data, "$tags": sorted({"->".join(rule.name) for rule in rules if _fits(rule, event)})}
+    rules, patience = _rules(classes), Patience()
+
+    def tags(event: Event) -> list[str]:
+        texts = [value for value in event.data.values() if isinstance(value, str)]
+        return sorted(
+            {"->".join(rule.name) for rule in rules if any(patience.found(rule.pattern, text) for text in texts)}
         )
-        for event in _events(events)
-    ]
 
-
-def _fits(rule: Rule, event: Event) -> bool:
-    return any(isinstance(value, str) and found(rule.pattern, value) for value in event.data.values())
+    return [transforms.copy(event, data={**event.data, "$tags": tags(event)}) for event in _events(events)]
 
 
 def _limit(events: Any, count: Any) -> Events:

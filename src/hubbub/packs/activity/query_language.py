@@ -120,6 +120,8 @@ class _Reader:
 
     def _read(self, kind: str, text: str) -> Expression:
         if kind == "number":
+            if len(text) > bounds.QUERY_DIGITS:
+                raise BadRequest(f"a number in a query has at most {bounds.QUERY_DIGITS} digits")
             return Value(float(text) if "." in text else int(text))
         if kind == "text":
             return Value(_ESCAPED.sub(r"\1", text[1:-1]))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from datetime import tzinfo
 from functools import partial
 from typing import Any, Final
 
@@ -67,7 +68,7 @@ class Run:
             case Many():
                 return [await self._value(item) for item in expression.items]
             case Table():
-                return {str(await self._value(key)): await self._value(item) for key, item in expression.pairs}
+                return {_key(await self._value(key)): await self._value(item) for key, item in expression.pairs}
             case Apply():
                 return await self._apply(expression)
 
@@ -105,10 +106,17 @@ class Run:
     async def _find(self, prefix: Any, hostname: Any = None) -> str:
         if not isinstance(prefix, str):
             raise BadRequest("find_bucket takes what the id of a bucket begins with")
-        return await self._sources.find_bucket(prefix, hostname)
+        return (await self._sources.catalogue()).find(prefix, hostname)
 
     def _too_long(self) -> BadRequest:
         return BadRequest(f"the query takes longer than {bounds.ACTIVITY_EVENTS_S:g} s; ask for a shorter period")
+
+
+def _key(value: Any) -> str:
+    """A list as a key would have to be written out, and may be endless."""
+    if not isinstance(value, str | int | float):
+        raise BadRequest("a key of an object is a text or a number")
+    return str(value)
 
 
 async def _checked(name: str, function: Callable[..., Awaitable[Any]], arguments: list[Any]) -> Any:
@@ -133,7 +141,10 @@ def _wrong(name: str) -> BadRequest:
 class Telling:
     """Writes a result as JSON values, at most so many of them: a few letters of a query can mean very many."""
 
-    def __init__(self, most: int = bounds.ACTIVITY_VALUES, most_events: int = bounds.ACTIVITY_ROWS) -> None:
+    def __init__(
+        self, zone: tzinfo, most: int = bounds.ACTIVITY_VALUES, most_events: int = bounds.ACTIVITY_ROWS
+    ) -> None:
+        self._zone = zone
         self._left = most
         self._events_left = most_events
         self.is_cut = False
@@ -144,7 +155,8 @@ class Telling:
         self._left -= 1
         if isinstance(value, Event):
             data = self.tell(value.data)
-            return {"timestamp": in_utc(value.timestamp), "duration": round(value.duration, 3), "data": data}
+            start = value.timestamp.astimezone(self._zone).isoformat(timespec="milliseconds")
+            return {"timestamp": start, "duration": round(value.duration, 3), "data": data}
         if isinstance(value, dict):
             return {key: self.tell(item) for key, item in value.items() if self._has_room(item)}
         if isinstance(value, list | tuple):

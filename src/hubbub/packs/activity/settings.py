@@ -52,6 +52,10 @@ class ActivitySettings(msgspec.Struct, frozen=True, kw_only=True):
     aw_url: Annotated[str, setting("Where ActivityWatch is.", form="URL")] = AW_URL
     sidecar_url: Annotated[str, setting("Where the sidecar is, that looks at the screen.", form="URL")] = SIDECAR_URL
     api_key: Annotated[Secret | None, setting("The API key of ActivityWatch, where it has one.")] = None
+    sidecar_token: Annotated[
+        Secret | None,
+        setting("What the sidecar wants to be told before it shows the screen; otherwise a file that both know."),
+    ] = None
     timeout_s: Annotated[float, setting("How long one question to either may take.", gt=0, le=60)] = (
         bounds.ACTIVITY_CALL_S
     )

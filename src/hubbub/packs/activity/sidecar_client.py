@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hubbub import bounds
+from hubbub import Secret, bounds
 from hubbub.packs.activity.failures import SourceFailure
 from hubbub.packs.activity.http import JsonServer
 
@@ -22,7 +22,7 @@ class SidecarClient:
 
     def __init__(self, url: str, *, timeout_s: float = bounds.ACTIVITY_CALL_S) -> None:
         """Raises: SettingsError."""
-        self._server = JsonServer("The sidecar", url, _ADVICE)
+        self._server = JsonServer("The sidecar", url, _ADVICE, key_setting="HUBBUB_ACTIVITY_SIDECAR_TOKEN")
         self._timeout_s = timeout_s
 
     @property
@@ -44,23 +44,23 @@ class SidecarClient:
         found: dict[str, Any] = self._server.decode(body, dict[str, Any])
         return found
 
-    async def parse(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What is on a picture, or on the screen.
+    async def parse(self, request: dict[str, Any], token: Secret | None = None) -> dict[str, Any]:
+        """What is on a picture, or on the screen, which may need a token.
 
         Raises: SourceFailure.
         """
         try:
-            body = await self._parse("/parse", request)
+            body = await self._parse("/parse", request, token)
         except SourceFailure as failure:
             if failure.status not in _UNKNOWN_PATH:
                 raise
-            body = await self._parse("/parse/", request)
+            body = await self._parse("/parse/", request, token)
         found: dict[str, Any] = self._server.decode(body, dict[str, Any])
         return found
 
-    async def _parse(self, path: str, request: dict[str, Any]) -> bytes:
+    async def _parse(self, path: str, request: dict[str, Any], token: Secret | None) -> bytes:
         return await self._server.post(
-            path, request, timeout_s=bounds.ACTIVITY_PARSE_S, limit=bounds.SIDECAR_BODY_BYTES
+            path, request, timeout_s=bounds.ACTIVITY_PARSE_S, limit=bounds.SIDECAR_BODY_BYTES, token=token
         )
 
     async def close(self) -> None:

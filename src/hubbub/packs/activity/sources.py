@@ -8,23 +8,46 @@ is told through the same rules, because servers quote what they were asked.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
-from hubbub.packs.activity.events import Bucket, Event
+from hubbub import Secret
+from hubbub.net.egress import kind_of
+from hubbub.packs.activity.catalogue import Catalogue
+from hubbub.packs.activity.events import WEB, WINDOW, Bucket, Event
 from hubbub.packs.activity.failures import BadRequest, SourceFailure
+from hubbub.packs.activity.hiding import NOTHING, Hiding
 from hubbub.packs.activity.privacy import Privacy
 from hubbub.packs.activity.settings import ActivitySettings
 from hubbub.packs.activity.sidecar_client import SidecarClient
+from hubbub.packs.activity.sidecar_token import token_of
 from hubbub.packs.activity.watch_server import Category, WatchServer
 from hubbub.packs.activity.watchers import Watchers, choose
 
-_NAMED: Final = 20
-"""Buckets that an error names."""
+_OWN_ENGINES: Final = ("local", "omniparser")
+_RECENT_TABS: Final = 10
+"""How many of the last pages are looked at: what is told of a window comes later than what is told of its page."""
+
+
+class Latest(msgspec.Struct):
+    """The last event of each watcher; None where there is none, or none that may be told."""
+
+    window: Event | None = None
+    afk: Event | None = None
+    tab: Event | None = None
+    editor: Event | None = None
+    private: list[str] = []
+    """Those of which there is one that may not be told."""
+
+    @property
+    def events(self) -> list[Event]:
+        """All that there are."""
+        return [event for event in (self.window, self.afk, self.tab, self.editor) if event is not None]
 
 
 class Records(msgspec.Struct):
@@ -44,6 +67,7 @@ class Sources:
         self._sidecar = SidecarClient(settings.sidecar_url, timeout_s=settings.timeout_s)
         self._privacy = Privacy(settings.privacy)
         self._host = settings.host
+        self._settings = settings
 
     # -- ActivityWatch -----------------------------------------------------------
 
@@ -53,60 +77,72 @@ class Sources:
         Raises: SourceFailure.
         """
         async with self._telling():
-            return self._shown(await self._watch.info())
+            return self._shown_info(await self._watch.info())
 
-    async def buckets(self) -> dict[str, Any]:
-        """Every bucket by its id.
+    async def state(self) -> tuple[dict[str, Any] | SourceFailure, Catalogue | SourceFailure]:
+        """What it says of itself, and every bucket; either may have failed."""
+        info, buckets = await self._watch.state()
+        return (
+            self._reported(info) if isinstance(info, SourceFailure) else self._shown_info(info),
+            self._reported(buckets) if isinstance(buckets, SourceFailure) else Catalogue(buckets, self._privacy),
+        )
+
+    async def catalogue(self) -> Catalogue:
+        """Every bucket by its name.
 
         Raises: SourceFailure.
         """
         async with self._telling():
-            return self._shown(await self._watch.buckets())
+            return Catalogue(await self._watch.buckets(), self._privacy)
 
     async def watchers(self, host: str | None = None) -> Watchers:
         """The buckets that tell what the person does.
 
         Raises: SourceFailure, BadRequest.
         """
-        async with self._telling():
-            info, buckets = await together(self._watch.info(), self._watch.buckets())
-        return choose(buckets, str(info.get("hostname", "")), host or self._host)
+        info, catalogue = sound(await self.state())
+        wanted = host or (self._host and self._privacy.name(self._host))
+        return choose(catalogue.buckets, str(info.get("hostname", "")), wanted)
 
-    async def find_bucket(self, prefix: str, host: str | None) -> str:
-        """The id of the first bucket that begins so.
-
-        Raises: SourceFailure, BadRequest.
-        """
-        async with self._telling():
-            buckets = await self._watch.buckets()
-        for name, bucket in sorted(buckets.items()):
-            if name.startswith(prefix) and (
-                host is None or (isinstance(bucket, dict) and bucket.get("hostname") == host)
-            ):
-                return name
-        known = ", ".join(sorted(self._shown(buckets))[:_NAMED]) or "none"
-        raise BadRequest(f"no bucket begins with {prefix[:80]!r}; there are {known}")
-
-    async def newest(self, bucket: Bucket | None, hidden_titles: Sequence[str] = ()) -> tuple[Event | None, bool]:
-        """The last event of a bucket, and whether there is one that may not be told.
-
-        Raises: SourceFailure.
-        """
-        if bucket is None:
-            return None, False
-        async with self._telling():
-            events = await self._watch.newest(bucket.id)
-        shown = self._privacy.events(events, hidden_titles)
-        return (shown[0] if shown else None), len(shown) < len(events)
-
-    async def hidden_now(self, watchers: Watchers) -> list[str]:
-        """The titles of the tabs that were last shown and may not be told.
+    async def last_written(self, watchers: Watchers) -> datetime | None:
+        """When any of the watchers that are needed last had something to say, whatever it was.
 
         Raises: SourceFailure.
         """
         async with self._telling():
-            found = await together(*(self._watch.newest(bucket.id) for bucket in watchers.web))
-        return self._privacy.hidden_titles(event for events in found for event in events)
+            found = await together(*(self._newest(bucket, 1) for bucket in (watchers.window, watchers.afk)))
+        return max((event.end for events in found for event in events), default=None)
+
+    async def latest(self, watchers: Watchers) -> Latest:
+        """The last event of each watcher.
+
+        Raises: SourceFailure.
+        """
+        editors = watchers.editor[:1]
+        async with self._telling():
+            window, afk, *rest = await together(
+                self._newest(watchers.window, 1),
+                self._newest(watchers.afk, 1),
+                *(self._newest(bucket, 1) for bucket in editors),
+                *(self._newest(bucket, _RECENT_TABS) for bucket in watchers.web),
+            )
+        editor, tabs = (rest[0] if editors else []), rest[len(editors) :]
+        of_tabs = self._privacy.hiding((event for events in tabs for event in events), are_pages=True)
+        of_windows = self._privacy.hiding(window, are_pages=False)
+        found = {
+            "window": (watchers.window, window, of_tabs),
+            "afk": (watchers.afk, afk, NOTHING),
+            "tab": (watchers.web[0] if tabs else None, tabs[0][:1] if tabs else [], of_windows),
+            "editor": (editors[0] if editors else None, editor, NOTHING),
+        }
+        latest = Latest()
+        for name, (bucket, events, hiding) in found.items():
+            shown = self._allowed(bucket, events, hiding)
+            if shown:
+                setattr(latest, name, shown[0])
+            elif events:
+                latest.private.append(name)
+        return latest
 
     async def records(self, watchers: Watchers, start: datetime, end: datetime) -> Records:
         """The events of a period.
@@ -119,22 +155,21 @@ class Sources:
                 self._events(watchers.afk, start, end),
                 *(self._events(bucket, start, end) for bucket in watchers.web),
             )
-        tabs = [event for events in web for event in events]
-        return await asyncio.to_thread(self._show_records, window, afk, tabs)
+        return await asyncio.to_thread(self._show_records, watchers, window, afk, web)
 
-    async def events_of(self, bucket: str, start: datetime, end: datetime) -> list[Event]:
-        """The events of any bucket, the newest first, less those that show a private tab.
+    async def events_of(self, name: str, start: datetime, end: datetime) -> list[Event]:
+        """The events of any bucket, the newest first, less those that show what is private, or are shown by it.
 
-        Raises: SourceFailure.
+        Raises: SourceFailure, BadRequest.
         """
+        catalogue = await self.catalogue()
+        bucket = catalogue.bucket(name)
+        are_pages = bucket.type != WEB
+        kind = WEB if are_pages else WINDOW if self._privacy.minds_windows else None
+        others = [each for each in catalogue.buckets if each.type == kind and each.id != bucket.id]
         async with self._telling():
-            watchers = await self.watchers()
-            web = [found.id for found in watchers.web if found.id != bucket]
-            events, *tabs = await together(
-                self._watch.events(bucket, start, end), *(self._watch.events(name, start, end) for name in web)
-            )
-        hidden = self._privacy.hidden_titles(event for found in tabs for event in found)
-        return await asyncio.to_thread(self._privacy.events, events, hidden)
+            events, *found = await together(*(self._events(each, start, end) for each in (bucket, *others)))
+        return await asyncio.to_thread(self._show_others, bucket, events, found, are_pages)
 
     async def categories(self) -> list[Category]:
         """The person's own categories.
@@ -142,7 +177,8 @@ class Sources:
         Raises: SourceFailure.
         """
         async with self._telling():
-            return await self._watch.categories()
+            found = await self._watch.categories()
+        return [Category([self._privacy.tree(part) for part in each.name], each.rule) for each in found]
 
     # -- the sidecar -----------------------------------------------------------
 
@@ -159,8 +195,15 @@ class Sources:
 
         Raises: SourceFailure.
         """
+        asked: dict[str, Any] = {"capture": True}
+        token = None
         async with self._telling():
-            found = await self._sidecar.parse({"capture": True})
+            # Whatever else listens there is told neither the rules nor the token.
+            if (await self._sidecar.probe()).get("mode") in _OWN_ENGINES:
+                asked["rules"] = msgspec.to_builtins(self._settings.privacy)
+                asked["private_titles"] = await self._private_titles()
+                token = self._token()
+            found = await self._sidecar.parse(asked, token)
         elements = found.get("parsed_content_list")
         window = found.get("window")
         return {
@@ -168,6 +211,23 @@ class Sources:
             "elements": self._privacy.elements(elements if isinstance(elements, list) else []),
             "latency_ms": found.get("latency_ms"),
         }
+
+    async def _private_titles(self) -> list[str]:
+        """Of pages that were shown last and may not be seen; the sidecar itself knows only windows."""
+        try:
+            watchers = await self.watchers()
+            async with self._telling():
+                tabs = await together(*(self._newest(bucket, _RECENT_TABS) for bucket in watchers.web))
+        except (SourceFailure, BadRequest):
+            return []  # nobody records pages, so nobody could know
+        hiding = self._privacy.hiding((event for events in tabs for event in events), are_pages=True)
+        return [*hiding.dropped, *hiding.masked]
+
+    def _token(self) -> Secret | None:
+        """One that was found, and not given, is told to nobody but this machine."""
+        host = urlsplit(self._sidecar.url).hostname or ""
+        is_own = host == "localhost" or kind_of(host) == "loopback"
+        return token_of(self._settings) if is_own or self._settings.sidecar_token else None
 
     # -- both ----------------------------------------------------------------------
 
@@ -179,13 +239,33 @@ class Sources:
     async def _events(self, bucket: Bucket | None, start: datetime, end: datetime) -> list[Event]:
         return [] if bucket is None else await self._watch.events(bucket.id, start, end)
 
-    def _show_records(self, window: list[Event], afk: list[Event], web: list[Event]) -> Records:
-        hidden = self._privacy.hidden_titles(web)
+    async def _newest(self, bucket: Bucket | None, count: int) -> list[Event]:
+        return [] if bucket is None else await self._watch.newest(bucket.id, count)
+
+    def _allowed(self, bucket: Bucket | None, events: list[Event], hiding: Hiding) -> list[Event]:
+        return self._privacy.events(events, hiding, is_masked=bucket is not None and bucket.is_masked)
+
+    def _show_records(
+        self, watchers: Watchers, window: list[Event], afk: list[Event], web: list[list[Event]]
+    ) -> Records:
+        of_tabs = self._privacy.hiding((event for events in web for event in events), are_pages=True)
+        of_windows = self._privacy.hiding(window, are_pages=False) if web and self._privacy.minds_windows else NOTHING
+        tabs = [
+            event
+            for bucket, events in zip(watchers.web, web, strict=True)
+            for event in self._allowed(bucket, events, of_windows)
+        ]
         return Records(
-            _oldest_first(self._privacy.events(window, hidden)),
-            _oldest_first(self._privacy.events(afk)),
-            _oldest_first(self._privacy.events(web)),
+            _oldest_first(self._allowed(watchers.window, window, of_tabs)),
+            _oldest_first(self._allowed(watchers.afk, afk, NOTHING)),
+            _oldest_first(tabs),
         )
+
+    def _show_others(
+        self, bucket: Bucket, events: list[Event], found: list[list[Event]], are_pages: bool
+    ) -> list[Event]:
+        hiding = self._privacy.hiding((event for each in found for event in each), are_pages=are_pages)
+        return self._allowed(bucket, events, hiding)
 
     def _shown(self, value: dict[str, Any]) -> dict[str, Any]:
         return {self._privacy.text(key): self._privacy.tree(item) for key, item in value.items()}
@@ -195,13 +275,38 @@ class Sources:
         try:
             yield
         except SourceFailure as failure:
-            failure.message = self._privacy.text(failure.message)
-            failure.args = (failure.message,)
+            self._reported(failure)
             raise
+
+    def _reported(self, failure: SourceFailure) -> SourceFailure:
+        failure.message = self._privacy.report(failure.message)
+        failure.args = (failure.message,)
+        return failure
+
+    def _shown_info(self, info: dict[str, Any]) -> dict[str, Any]:
+        shown = self._shown(info)
+        if isinstance(info.get("hostname"), str):
+            shown["hostname"] = self._privacy.name(info["hostname"])
+        return shown
 
 
 def _oldest_first(events: list[Event]) -> list[Event]:
     return sorted(events, key=lambda event: event.timestamp)
+
+
+def sound(
+    state: tuple[dict[str, Any] | SourceFailure, Catalogue | SourceFailure],
+) -> tuple[dict[str, Any], Catalogue]:
+    """Both parts of it.
+
+    Raises: SourceFailure, if one is missing.
+    """
+    info, catalogue = state
+    if isinstance(info, SourceFailure):
+        raise info
+    if isinstance(catalogue, SourceFailure):
+        raise catalogue
+    return info, catalogue
 
 
 async def together(*questions: Any) -> list[Any]:

@@ -106,7 +106,7 @@ def _register_rest(desk: Desk) -> None:
         """
         statements, meant = read_query(query), desk.period(period)
         result = await Run(desk.sources, meant).result(statements)
-        telling = Telling()
+        telling = Telling(desk.zone)
         told = telling.tell(result)
         start, end = (moment.isoformat(timespec="seconds") for moment in (meant.start, meant.end))
         return Queried(start, end, told, telling.is_cut)

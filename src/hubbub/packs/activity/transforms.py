@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
+from hubbub import bounds
 from hubbub.packs.activity.events import Event
+from hubbub.packs.activity.failures import BadRequest
 
 FLOOD_S = 5.0
+_PARTS = "subevents"
+"""Chunks of chunks do not keep theirs: they would double with each step of a query."""
 _COUNTER = re.compile(r"^\(\d+\+?\)\s*")
 _UNSAVED = re.compile(r"^●\s*")
 _FRAMES = re.compile(r"FPS:\s+[0-9.]+")
@@ -31,7 +35,8 @@ def copy(event: Event, **changes: Any) -> Event:
 
 
 def between(start: datetime, end: datetime, data: dict[str, Any]) -> Event:
-    """An event from when to when."""
+    """An event from when to when, in UTC: in a zone, a day has 24 hours also when the clocks change."""
+    start, end = start.astimezone(UTC), end.astimezone(UTC)
     return Event(start, (end - start).total_seconds(), data)
 
 
@@ -75,7 +80,7 @@ def flood(events: Iterable[Event], pulse_s: float = FLOOD_S) -> list[Event]:
 def intersect(events: Iterable[Event], periods: Iterable[Event]) -> list[Event]:
     """The parts of events that lie in periods."""
     found: list[Event] = []
-    allowed = union(periods)
+    allowed = _lasting(periods)
     first = 0
     for event in by_time(events):
         while first < len(allowed) and allowed[first].end <= event.timestamp:
@@ -87,6 +92,7 @@ def intersect(events: Iterable[Event], periods: Iterable[Event]) -> list[Event]:
             start, end = max(event.timestamp, period.timestamp), min(event.end, period.end)
             if end > start:
                 found.append(copy(event, timestamp=start, duration=(end - start).total_seconds()))
+        _check_count(found)
     return found
 
 
@@ -102,10 +108,21 @@ def union(*many: Iterable[Event]) -> list[Event]:
     return merged
 
 
+def _lasting(periods: Iterable[Event]) -> list[Event]:
+    """Periods that take any time at all; in the others nothing can lie, and there may be very many."""
+    return [period for period in union(periods) if period.duration > 0]
+
+
+def _check_count(events: Sequence[Event]) -> None:
+    """Each of many long events may be cut by each of many periods."""
+    if len(events) > bounds.ACTIVITY_EVENTS:
+        raise BadRequest(f"cutting makes more than {bounds.ACTIVITY_EVENTS} events; ask for less")
+
+
 def without(events: Iterable[Event], periods: Iterable[Event]) -> list[Event]:
     """The parts of events that lie in none of these periods."""
     found: list[Event] = []
-    forbidden = union(periods)
+    forbidden = _lasting(periods)
     first = 0
     for event in by_time(events):
         start = event.timestamp
@@ -120,20 +137,28 @@ def without(events: Iterable[Event], periods: Iterable[Event]) -> list[Event]:
             start = max(start, period.end)
         if start < event.end or (event.duration == 0 and start == event.timestamp):
             found.append(copy(event, timestamp=start, duration=(event.end - start).total_seconds()))
+        _check_count(found)
     return found
 
 
 def merge_by(events: Iterable[Event], keys: Sequence[str]) -> list[Event]:
     """One event for each combination of what these keys say, as long as all of them together."""
-    merged: dict[tuple[str, ...], Event] = {}
+    merged: dict[tuple[Any, ...], Event] = {}
     for event in events:
         data = {key: event.data[key] for key in keys if key in event.data}
-        name = tuple(repr(item) for item in data.items())
+        name = tuple((key, _hashable(value)) for key, value in data.items())
         if name in merged:
             merged[name].duration += event.duration
         else:
             merged[name] = Event(event.timestamp, event.duration, data)
     return list(merged.values())
+
+
+def _hashable(value: Any) -> Any:
+    """Categories are lists. Raises TypeError for what cannot be compared."""
+    frozen = tuple(value) if isinstance(value, list) else value
+    hash(frozen)
+    return type(value), frozen
 
 
 def chunk_by(events: Iterable[Event], key: str) -> list[Event]:
@@ -142,11 +167,12 @@ def chunk_by(events: Iterable[Event], key: str) -> list[Event]:
     for event in events:
         if key not in event.data:
             break
+        part = copy(event, data={name: value for name, value in event.data.items() if name != _PARTS})
         if chunks and chunks[-1].data[key] == event.data[key]:
             chunks[-1].duration += event.duration
-            chunks[-1].data["subevents"].append(event)
+            chunks[-1].data[_PARTS].append(part)
         else:
-            chunks.append(Event(event.timestamp, event.duration, {key: event.data[key], "subevents": [event]}))
+            chunks.append(Event(event.timestamp, event.duration, {key: event.data[key], _PARTS: [part]}))
     return chunks
 
 

@@ -6,6 +6,8 @@ nobody is to be told.
 
 from __future__ import annotations
 
+import asyncio
+import time
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -13,8 +15,8 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from hubbub import Secret, bounds
-from hubbub.packs.activity.events import Event, in_utc, with_zone
-from hubbub.packs.activity.failures import SourceFailure
+from hubbub.packs.activity.events import Event, has_sane_times, in_utc, with_zone
+from hubbub.packs.activity.failures import SourceFailure, or_failure
 from hubbub.packs.activity.http import JsonServer
 
 _ADVICE = "start ActivityWatch (https://activitywatch.net), or set HUBBUB_ACTIVITY_AW_URL to where it runs"
@@ -25,7 +27,7 @@ class Category(msgspec.Struct):
     """One of the person's categories, as the settings of ActivityWatch hold it."""
 
     name: list[str]
-    rule: dict[str, Any]
+    rule: dict[str, Any] = {}
 
 
 class WatchServer:
@@ -35,6 +37,8 @@ class WatchServer:
         """Raises: SettingsError."""
         self._server = JsonServer("ActivityWatch", url, _ADVICE, api_key=api_key)
         self._timeout_s = timeout_s
+        self._said: tuple[float, dict[str, Any]] | None = None
+        """When it last said what it is, and what it said."""
 
     @property
     def url(self) -> str:
@@ -46,8 +50,26 @@ class WatchServer:
 
         Raises: SourceFailure.
         """
+        self._said = None
         found: dict[str, Any] = await self._get("info", dict[str, Any])
+        self._said = time.monotonic(), found
         return found
+
+    async def state(self) -> tuple[dict[str, Any] | SourceFailure, dict[str, Any] | SourceFailure]:
+        """What it says of itself, and every bucket; either may fail without the other.
+
+        Of itself it says the same for as long as it runs, and to be asked two things at once takes it
+        nearly twice as long. So it is not asked again soon, if its buckets come at once.
+        """
+        async with asyncio.TaskGroup() as group:
+            asking = group.create_task(or_failure(self.buckets()))
+            if self._said is not None and time.monotonic() - self._said[0] < bounds.ACTIVITY_INFO_S:
+                said = self._said[1]
+                await asyncio.wait([asking], timeout=bounds.ACTIVITY_PROMPT_S)
+                if asking.done() and not isinstance(asking.result(), SourceFailure):
+                    return said, asking.result()
+            info = await or_failure(self.info())
+        return info, asking.result()
 
     async def buckets(self) -> dict[str, Any]:
         """Every bucket by its id.
@@ -83,12 +105,12 @@ class WatchServer:
         Raises: SourceFailure.
         """
         try:
-            found: list[Category] | None = await self._get("settings/classes", list[Category] | None)
+            found: list[Any] | None = await self._get("settings/classes", list[Any] | None)
         except SourceFailure as failure:
             if failure.status == _NOT_FOUND or failure.word == "unexpected":
                 return []
             raise
-        return found or []
+        return [category for each in found or () if (category := _category(each)) is not None]
 
     async def close(self) -> None:
         """Drop every connection."""
@@ -98,9 +120,17 @@ class WatchServer:
         return self._server.decode(await self._server.get(f"/api/0/{path}", timeout_s=self._timeout_s), kind)
 
 
+def _category(given: Any) -> Category | None:
+    """One that makes sense: its page keeps what people write there."""
+    try:
+        return msgspec.convert(given, Category)
+    except msgspec.ValidationError:
+        return None
+
+
 def _sound(events: list[Event]) -> list[Event]:
-    """Times with a zone, and no events that end before they begin."""
+    """Times with a zone, no events that end before they begin, and none at the ends of time."""
     for event in events:
         event.timestamp = with_zone(event.timestamp)
         event.duration = max(event.duration, 0.0)
-    return events
+    return [event for event in events if has_sane_times(event)]

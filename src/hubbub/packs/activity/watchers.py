@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -41,12 +41,11 @@ class Watchers(msgspec.Struct, frozen=True):
         return [f"no {kind} bucket: start {WATCHERS[kind]}" for kind in NEEDED if found[kind] is None]
 
 
-def choose(buckets: Mapping[str, Any], own_host: str, wanted_host: str | None = None) -> Watchers:
+def choose(known: Sequence[Bucket], own_host: str, wanted_host: str | None = None) -> Watchers:
     """The buckets of one machine: the wanted one, else ActivityWatch's own, else the one that was last at work.
 
     Raises: BadRequest, if there is nothing of the wanted one.
     """
-    known = [found for key, value in buckets.items() if (found := _read(key, value)) is not None]
     hosts = sorted({bucket.hostname for bucket in known if bucket.hostname not in _ANY_HOST})
     if wanted_host is not None and wanted_host not in hosts:
         raise BadRequest(f"there is nothing of the host {wanted_host!r}; there are {', '.join(hosts) or 'none'}")
@@ -63,16 +62,7 @@ def choose(buckets: Mapping[str, Any], own_host: str, wanted_host: str | None = 
     )
 
 
-def _read(key: str, value: Any) -> Bucket | None:
-    try:
-        bucket = msgspec.convert({"id": key, **value} if isinstance(value, dict) else value, Bucket)
-    except msgspec.ValidationError:
-        return None  # somebody's own; none of those that we look at
-    bucket.id = key
-    return bucket
-
-
-def _likely_host(buckets: list[Bucket], own_host: str) -> str:
+def _likely_host(buckets: Sequence[Bucket], own_host: str) -> str:
     windows = [bucket for bucket in buckets if bucket.type == WINDOW]
     if any(bucket.hostname == own_host for bucket in windows) or not windows:
         return own_host

@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from hubbub.packs.activity.hiding import Hiding
 from hubbub.packs.activity.privacy import Box, Privacy
 from hubbub.packs.activity.sidecar import windows
-from hubbub.packs.activity.sidecar.engine import Refusal
+from hubbub.packs.activity.sidecar.engine import ParseRequest, Refusal
 from hubbub.packs.activity.sidecar.picture import Picture
 
 
-def take_allowed(privacy: Privacy) -> tuple[Picture, list[windows.Window], list[Box]]:
-    """All screens as they may be seen, the windows on them, and what was blackened.
+def rules_for(request: ParseRequest, own: Privacy) -> list[Privacy]:
+    """Our own, and those of whoever asks."""
+    return [own] if request.rules is None else [own, Privacy(request.rules)]
+
+
+def take_allowed(
+    rules: Sequence[Privacy], private_titles: tuple[str, ...] = ()
+) -> tuple[Picture, list[windows.Window], list[Box]]:
+    """All screens as they may be seen, the windows on them that are not private, and what was blackened.
 
     Raises: Refusal, also where it is not known which window is where and there are rules about windows.
     """
+    hiding = Hiding(private_titles)
     listed = windows.all_windows()
-    if listed is None and privacy.minds_windows:
+    if listed is None and (hiding or any(each.minds_windows for each in rules)):
         told = "there are rules about windows, and here it cannot be known where they are; that needs X11"
         raise Refusal(503, "windows_unknown", told)
     shown = take()
     # Asked again: a private window may have come meanwhile, and one that went is better black than seen.
     known = [*(listed or []), *(windows.all_windows() or [])]
-    hidden = [*privacy.regions(), *(each.box for each in known if privacy.hides_window(each.app, each.title))]
+
+    def is_private(window: windows.Window) -> bool:
+        by_rule = any(each.hides_window(window.app, window.title) for each in rules)
+        return by_rule or hiding.verdict(window.title) != "told"
+
+    hidden = [region for each in rules for region in each.regions()]
+    hidden += [window.box for window in known if is_private(window)]
     shown.blacken(hidden)
-    return shown, listed or [], hidden
+    return shown, [window for window in listed or [] if not is_private(window)], hidden
 
 
 def take() -> Picture:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hubbub.errors import SettingsError
 from hubbub.packs.activity.settings import ActivitySettings
+from hubbub.packs.activity.sidecar_token import token_of
 from hubbub.settings import gather, read_settings
 
 if TYPE_CHECKING:
+    from hubbub import Secret
     from hubbub.packs.activity.sidecar.engine import Engine
 
 ENGINES: Final = ("local", "omniparser", "mock")
@@ -31,7 +33,8 @@ def main(arguments: list[str]) -> int:
         return _take_snapshot(_snapshot_parser().parse_args(arguments[1:]), settings)
     given = _parser().parse_args(arguments)
     check_host(given.host, insecure=given.insecure)
-    return _serve(given, make_engine(given.engine, given.omniparser_url, settings))
+    token = None if given.engine == "mock" else token_of(settings, make=True)
+    return _serve(given, make_engine(given.engine, given.omniparser_url, settings), token)
 
 
 def _parser() -> ArgumentParser:
@@ -122,18 +125,19 @@ def make_engine(name: str, omniparser_url: str, settings: ActivitySettings) -> E
     return LocalEngine(privacy)
 
 
-def _serve(given: Namespace, engine: Engine) -> int:
+def _serve(given: Namespace, engine: Engine, token: Secret | None) -> int:
     from hubbub.packs.activity.sidecar.server import SidecarServer
 
     host = given.host.strip("[]")
     try:
-        server = SidecarServer((host, given.port), engine, takes_anything=given.engine == "mock")
+        server = SidecarServer((host, given.port), engine, takes_anything=given.engine == "mock", token=token)
     except (OSError, OverflowError) as error:
         told = getattr(error, "strerror", None) or error
         raise SettingsError(f"the sidecar cannot listen on {host}:{given.port}: {told}") from error
+    shown = f"[{host}]" if ":" in host else host
     label = " (mock: what it finds is made up)" if given.engine == "mock" else ""
     sys.stderr.write(
-        f"hubbub: sidecar with the engine {given.engine}{label} listens on http://{host}:{server.server_port} "
+        f"hubbub: sidecar with the engine {given.engine}{label} listens on http://{shown}:{server.server_port} "
         "· Ctrl+C stops it\n"
     )
     sys.stderr.flush()

@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from hubbub.packs.activity.settings import PrivacySettings
+
 
 class ParseRequest(msgspec.Struct, frozen=True):
     """One question: a picture, or the screen as it is now."""
@@ -15,6 +17,10 @@ class ParseRequest(msgspec.Struct, frozen=True):
     min_score: float = 0.0
     region: tuple[float, float, float, float] | None = None
     """Only this part: left, top, right, bottom, in pixels."""
+    rules: PrivacySettings | None = None
+    """Of whoever asks; they are kept besides our own, because both may have been started in different places."""
+    private_titles: tuple[str, ...] = ()
+    """Of pages that nobody is to see: windows that have one in their title are blackened."""
 
 
 class Refusal(Exception):

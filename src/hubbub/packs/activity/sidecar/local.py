@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 from hubbub import bounds
@@ -98,15 +99,16 @@ class LocalEngine:
         """
         started = time.monotonic()
         listed: list[windows.Window] = []
+        rules = capture.rules_for(request, self._privacy)
         if request.picture is None:
-            shown, listed, hidden = capture.take_allowed(self._privacy)
+            shown, listed, hidden = capture.take_allowed(rules, request.private_titles)
         else:
             shown, hidden = Picture.read(request.picture), self._privacy.regions()
             shown.blacken(hidden)
         if request.region is not None:
             shown = shown.cut(request.region)
         offset = request.region[:2] if request.region is not None else (0.0, 0.0)
-        found = self._nodes(shown, hidden, offset) if request.picture is None else []
+        found = _nodes(shown, hidden, offset, rules) if request.picture is None else []
         found += _uncovered(self._lines(shown, request), found, shown)
         elements = self._allowed(found, shown)
         seconds = time.monotonic() - started
@@ -132,22 +134,6 @@ class LocalEngine:
             if line.score >= request.min_score
         ]
 
-    def _nodes(self, shown: Picture, hidden: list[Box], offset: tuple[float, ...]) -> list[dict[str, Any]]:
-        found = []
-        for node in accessibility.read_tree() or []:
-            if node.role in _CONTAINERS or any(_overlap(node.box, box) for box in hidden):
-                continue
-            if self._privacy.hides_window(node.app, ""):
-                continue
-            left, top = offset[:2]
-            box = (node.box[0] - left, node.box[1] - top, node.box[2] - left, node.box[3] - top)
-            if box[0] < 0 or box[1] < 0 or box[2] > shown.width or box[3] > shown.height:
-                continue
-            kind = "text" if node.role in _TEXT_ROLES else "icon"
-            element = _element(kind, node.name, shown.in_ratios(box), "a11y", 1.0, interactive=node.is_interactive)
-            found.append(element)
-        return found
-
     def _allowed(self, elements: list[dict[str, Any]], shown: Picture) -> list[dict[str, Any]]:
         """What may be told; the places of the rest are blackened."""
         allowed = []
@@ -157,6 +143,25 @@ class LocalEngine:
                 shown.blacken([shown.in_pixels(element["bbox"])])
             allowed += kept
         return allowed
+
+
+def _nodes(
+    shown: Picture, hidden: list[Box], offset: tuple[float, ...], rules: Sequence[Privacy]
+) -> list[dict[str, Any]]:
+    found = []
+    for node in accessibility.read_tree() or []:
+        if node.role in _CONTAINERS or any(_overlap(node.box, box) for box in hidden):
+            continue
+        if any(each.hides_window(node.app, "") for each in rules):
+            continue
+        left, top = offset[:2]
+        box = (node.box[0] - left, node.box[1] - top, node.box[2] - left, node.box[3] - top)
+        if box[0] < 0 or box[1] < 0 or box[2] > shown.width or box[3] > shown.height:
+            continue
+        kind = "text" if node.role in _TEXT_ROLES else "icon"
+        element = _element(kind, node.name, shown.in_ratios(box), "a11y", 1.0, interactive=node.is_interactive)
+        found.append(element)
+    return found
 
 
 def _element(

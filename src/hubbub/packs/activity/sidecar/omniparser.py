@@ -51,7 +51,8 @@ class OmniParserEngine:
         Raises: Refusal.
         """
         if request.picture is None:
-            shown, _, _ = capture.take_allowed(self._privacy)
+            rules = capture.rules_for(request, self._privacy)
+            shown, _, _ = capture.take_allowed(rules, request.private_titles)
         else:
             shown = Picture.read(request.picture)
             shown.blacken(self._privacy.regions())

@@ -46,7 +46,23 @@ def all_windows() -> list[Window] | None:
                 found.append(_read(opened, root, int(identifier), active))
             except XError:
                 continue  # it was closed meanwhile
-        return found
+        return [*found, *_unmanaged(opened, root)]
+
+
+def _unmanaged(opened: Any, root: Any) -> list[Window]:
+    """Menus and the like, which no window manager lists. What it draws itself belongs to no program."""
+    from Xlib import X
+    from Xlib.error import XError
+
+    found = []
+    for child in root.query_tree().children:
+        try:
+            kind = child.get_attributes()
+            if kind.override_redirect and kind.map_state == X.IsViewable and child.get_wm_class():
+                found.append(_read(opened, root, child.id, None))
+        except XError:
+            continue
+    return found
 
 
 def _read(opened: Any, root: Any, identifier: int, active: Any) -> Window:

@@ -1,0 +1,95 @@
+"""The buckets of ActivityWatch under the names that may be told. Pure.
+
+Their names tell of apps and machines: a browser's watcher is called after the browser. Those of apps
+that are dropped are not there for anybody; names that a rule minds have `[private]` in them, and are asked for so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from hubbub.packs.activity.events import Bucket
+from hubbub.packs.activity.failures import BadRequest
+from hubbub.packs.activity.privacy import Privacy
+
+_NAMED: Final = 20
+"""Buckets that an error names."""
+_NAMES: Final = ("id", "name", "client", "hostname")
+
+
+class Catalogue:
+    """All buckets that may be told of."""
+
+    def __init__(self, found: Mapping[str, Any], privacy: Privacy) -> None:
+        self._buckets: dict[str, Bucket] = {}
+        self.shown: dict[str, Any] = {}
+        """What ActivityWatch says of each."""
+        for key, value in found.items():
+            names = _names(value)
+            verdict = privacy.of_watcher(key, names.get("client", ""), names.get("hostname", ""))
+            if verdict == "dropped":
+                continue
+            told = self._free_name(privacy.name(key))
+            self.shown[told] = _told(value, told, privacy)
+            bucket = _read(key, value)
+            bucket.is_masked = verdict == "masked"
+            bucket.hostname = privacy.name(bucket.hostname)
+            self._buckets[told] = bucket
+
+    @property
+    def buckets(self) -> list[Bucket]:
+        """All of them."""
+        return list(self._buckets.values())
+
+    def bucket(self, name: str) -> Bucket:
+        """The one of this name.
+
+        Raises: BadRequest.
+        """
+        if name not in self._buckets:
+            raise BadRequest(f"there is no bucket named {name[:80]!r}; there are {self._known()}")
+        return self._buckets[name]
+
+    def find(self, prefix: str, host: object = None) -> str:
+        """The name of the first bucket that begins so.
+
+        Raises: BadRequest.
+        """
+        for name, bucket in sorted(self._buckets.items()):
+            if name.startswith(prefix) and host in (None, bucket.hostname):
+                return name
+        raise BadRequest(f"no bucket begins with {prefix[:80]!r}; there are {self._known()}")
+
+    def _known(self) -> str:
+        return ", ".join(sorted(self._buckets)[:_NAMED]) or "none"
+
+    def _free_name(self, told: str) -> str:
+        name, number = told, 1
+        while name in self.shown:
+            number += 1
+            name = f"{told} {number}"
+        return name
+
+
+def _names(value: Any) -> dict[str, str]:
+    given = value if isinstance(value, dict) else {}
+    return {name: given[name] for name in _NAMES if isinstance(given.get(name), str)}
+
+
+def _told(value: Any, told: str, privacy: Privacy) -> Any:
+    if not isinstance(value, dict):
+        return privacy.tree(value)
+    names = {name: told if name == "id" else privacy.name(text) for name, text in _names(value).items()}
+    return {key: names[key] if key in names else privacy.tree(item) for key, item in value.items()}
+
+
+def _read(key: str, value: Any) -> Bucket:
+    try:
+        bucket = msgspec.convert({"id": key, **value} if isinstance(value, dict) else value, Bucket)
+    except msgspec.ValidationError:
+        return Bucket(key)  # somebody's own, of no type that we know
+    bucket.id = key
+    return bucket

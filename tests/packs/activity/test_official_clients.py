@@ -1,0 +1,110 @@
+"""The official SDK's client asks what the person is doing, in both eras, on stdio and over HTTP."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp.client.subscriptions import ResourceUpdated
+from tests.http.processes import HUBBUB, ServerProcess
+from tests.interop.python_client import DEPRECATED, ERAS, LEGACY, MODERN, connected
+from tests.interop.traffic import Place
+from tests.packs.activity.desks import NOWHERE
+from tests.packs.activity.watching import Watch, a_morning, event
+
+pytestmark = pytest.mark.filterwarnings(DEPRECATED)
+NOW = "activity://now"
+ALL_TOOLS: list[tuple[str, dict[str, Any]]] = [
+    ("aw.get_state", {}),
+    ("nowframe.build", {"reason": "manual"}),
+    ("system.health", {}),
+    ("aw.now", {}),
+    *(("aw.summary", {"period": "yesterday", "by": by}) for by in ("app", "title", "domain")),
+    ("aw.summary", {"period": "yesterday", "by": "category", "categories": {"Work": "code"}}),
+    ("aw.timeline", {"period": "yesterday"}),
+    ("aw.query", {"period": "yesterday", "query": 'RETURN = query_bucket(find_bucket("aw-watcher-window_"));'}),
+    ("aw.query", {"period": "yesterday", "query": ["a = 1;", "RETURN = [a, {'b': a}];"]}),
+]  # fmt: skip
+
+
+@pytest.fixture(params=["stdio", "http"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, watch: Watch) -> Iterator[Place]:
+    config = tmp_path / "hubbub.toml"
+    config.write_text(
+        f'[packs.activity]\naw_url = "{watch.url}"\nsidecar_url = "{NOWHERE}"\ntime_zone = "UTC"\npoll_s = 0.1\n'
+    )
+    flags = ("--pack", "activity", "--config", str(config))
+    if request.param == "stdio":
+        yield [str(HUBBUB), "serve", *flags, "--transport", "stdio"]
+        return
+    with ServerProcess(*flags) as process:
+        yield f"{process.url}/mcp"
+
+
+def show(watch: Watch, title: str) -> None:
+    bucket = watch.bucket("aw-watcher-window_desk", "currentwindow")
+    watch.insert(bucket, [event(datetime.now(UTC) - timedelta(seconds=1), 1, app="Code", title=title)])
+
+
+async def title_now(client: Client) -> Any:
+    (contents,) = (await client.read_resource(NOW)).contents
+    return json.loads(contents.text)["window"]["title"]
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_every_tool_gives_what_its_schema_promises(place: Place, mode: str, watch: Watch) -> None:
+    a_morning(watch)
+    async with connected(place, mode) as (client, _):
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}  # it checks results from here on
+        assert {tool for tool, _ in ALL_TOOLS} | {"aw.chart", "screen.read"} == set(listed)
+        assert all(tool.annotations and tool.annotations.read_only_hint for tool in listed.values())
+        for tool, arguments in ALL_TOOLS:
+            result = await client.call_tool(tool, arguments)
+            assert not result.is_error, (tool, result)
+            assert result.structured_content == json.loads(result.content[0].text)
+        chart = await client.call_tool("aw.chart", {"period": "yesterday"})
+        assert (chart.content[0].type, chart.content[0].mime_type) == ("image", "image/png")
+        unseen = await client.call_tool("screen.read", {})
+        assert unseen.is_error
+        assert "hubbub sidecar" in unseen.content[0].text
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_prompts_and_the_resource_can_be_had(place: Place, mode: str, watch: Watch) -> None:
+    a_morning(watch)
+    show(watch, "main.py")
+    async with connected(place, mode) as (client, _):
+        assert [str(entry.uri) for entry in (await client.list_resources()).resources] == [NOW]
+        assert await title_now(client) == "main.py"
+        for prompt in (await client.list_prompts()).prompts:
+            (message,) = (await client.get_prompt(prompt.name)).messages
+            assert len(message.content.text) > 100
+        asked = await client.get_prompt("what_did_i_do", {"period": "yesterday"})
+        assert "- Code: 1h 00m (67%)" in asked.messages[0].content.text
+
+
+async def test_a_legacy_client_hears_of_another_window(place: Place, watch: Watch) -> None:
+    show(watch, "first")
+    async with connected(place, LEGACY) as (client, wire):
+        await client.subscribe_resource(NOW)
+        assert await title_now(client) == "first"
+        await asyncio.sleep(0.5)  # long enough to have been looked at
+        show(watch, "second")
+        note = await wire.until(types.ResourceUpdatedNotification)
+        assert str(note.params.uri) == NOW
+        assert await title_now(client) == "second"
+
+
+async def test_a_modern_client_hears_of_another_window(place: Place, watch: Watch) -> None:
+    show(watch, "first")
+    async with connected(place, MODERN) as (client, _), client.listen(resource_subscriptions=[NOW]) as heard:
+        await asyncio.sleep(0.5)
+        show(watch, "second")
+        async with asyncio.timeout(10):
+            assert await anext(heard) == ResourceUpdated(uri=NOW)
+        assert await title_now(client) == "second"
