@@ -185,6 +185,14 @@ def test_nothing_passes_a_gate_whatever_is_said(gate: dict[str, Any], script: li
     with_a_peer(scene, **gate)
 
 
+def test_empty_messages_that_nobody_listens_to_are_not_kept_for_ever() -> None:
+    pipe = Pipe("hubbub-bulk")
+    pipe.now_open()
+    for _ in range(bounds.PEER_QUEUE_BYTES // 32):
+        pipe.received(b"")
+    assert not pipe.is_open
+
+
 def test_who_is_kept_out_cannot_push_out_what_others_said() -> None:
     mallory = Trust(RoomOptions(room="hall", stream_id="mallory"))
     hello = mallory.frame(None, "sync.hello", mallory.hello())
