@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,7 +12,7 @@ from typing import Any
 from tests.packs.peers.rooms import End, Notes, signalling
 
 from hubbub.packs.peers.files.files import Files
-from hubbub.packs.peers.files.options import FileOptions
+from hubbub.packs.peers.files.options import FileOptions, Sending
 from hubbub.packs.peers.files.transfer import Incoming
 from hubbub.packs.peers.peer_view import PeerView
 from hubbub.packs.peers.room import Room
@@ -124,3 +125,10 @@ async def pair(
             await ann.until_ready_for("bob")
             await bob.until_ready_for("ann")
             yield ann, bob
+
+
+async def begun(ann: FileEnd, path: str, sending: Sending | None = None) -> asyncio.Task[Any]:
+    """A transfer that is on its way."""
+    task = asyncio.create_task(ann.files.send_path(path, sending or Sending()))
+    await ann.notes.until(lambda: any(each.confirmed_bytes and not each.is_over for each in ann.files.outgoing))
+    return task

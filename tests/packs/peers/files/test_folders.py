@@ -188,6 +188,15 @@ def test_only_regular_files_are_read(allowed: Path) -> None:
         read(folders, allowed / "missing")
 
 
-def test_bytes_that_no_path_has_are_refused(allowed: Path) -> None:
+@pytest.mark.parametrize("path", ["a\0b", "a\ud800b", "~nobody-of-this-name/x"])
+def test_what_is_no_path_is_refused(path: str, allowed: Path) -> None:
     with pytest.raises(PeersError, match="invalid path"):
-        read(Folders([str(allowed)]), "a\0b")
+        read(Folders([str(allowed)]), path)
+
+
+def test_names_may_be_as_long_as_the_disk_allows(allowed: Path) -> None:
+    folders = Folders([str(allowed)])
+    write(folders, allowed / ("ä" * 127))
+    assert read(folders, allowed / ("ä" * 127)) == b"new"
+    with pytest.raises(PeersError, match="too long"):
+        write(folders, allowed / ("ä" * 128))

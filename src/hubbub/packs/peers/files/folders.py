@@ -61,6 +61,14 @@ class Place:
         """Another name in the same folder."""
         return Place(self._folder, name, str(Path(self.path).with_name(name)))
 
+    def exists(self) -> bool:
+        """Whether something is there, a link that leads nowhere included."""
+        try:
+            os.stat(self._spelled(self.name), dir_fd=self._folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return True
+
     def remove(self) -> None:
         """Remove it."""
         os.unlink(self._spelled(self.name), dir_fd=self._folder)
@@ -159,9 +167,9 @@ class Folders:
         Raises: OutsideFolders, PeersError (`output exists`).
         """
         with self.place(path, make_folders=True) as place:
-            part = place.beside(f".{place.name[:100]}.{secrets.token_hex(6)}.part")
+            part = place.beside(f".hubbub-{secrets.token_hex(8)}.part")
             try:
-                if not overwrite and _exists(place):
+                if not overwrite and place.exists():
                     raise FileExistsError(errno.EEXIST, "it exists")
                 file = part.open(_TO_MAKE, 0o666)
                 try:
@@ -180,7 +188,7 @@ class Folders:
 
     def _below(self, path: str) -> tuple[str, tuple[str, ...]]:
         """The allowed folder that a path is in, and the names from there."""
-        if "\0" in path:
+        if "\0" in path or not _is_writable_name(path):
             raise PeersError("invalid path")
         written = self._absolute(path)
         found: list[tuple[str, tuple[str, ...]]] = []
@@ -240,13 +248,11 @@ def _absolute(path: str, above: str) -> str:
         raise PeersError(f"invalid path: {path}") from error
 
 
-def _exists(place: Place) -> bool:
+def _is_writable_name(path: str) -> bool:
     try:
-        os.close(place.open(_TO_READ))
-    except FileNotFoundError:
+        os.fsencode(path)
+    except UnicodeEncodeError:
         return False
-    except OSError:
-        pass  # A link, or nothing that may be read: something is there.
     return True
 
 
