@@ -123,8 +123,8 @@ PEER_OFFERS_S: Final = 60.0
 """See `PEER_OFFERS`."""
 PEER_TURNS: Final = 8
 """Connections that a process asks for at once; further ones wait until it is their turn."""
-PEER_TURN_S: Final = 15.0
-"""How long one may take before the next is let in all the same."""
+PEER_TURN_S: Final = 2.0
+"""How long one may take before the next is let in all the same: some never answer."""
 PEER_CANDIDATES: Final = 100
 """Addresses of one peer that are kept until its description comes."""
 PEER_GATHER_S: Final = 3.0

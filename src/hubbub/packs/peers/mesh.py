@@ -383,6 +383,9 @@ class Mesh:
         self.event("connected")
 
     def _ask(self, stream_id: str) -> None:
+        if stream_id == self.options.target_stream_id:
+            self._play(stream_id)
+            return
         self._turns.add(stream_id)
         is_patient = not self._finder.is_our_turn(stream_id)
         turns().take((id(self), stream_id), lambda: self._play(stream_id), is_patient=is_patient)
