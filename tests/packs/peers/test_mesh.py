@@ -298,6 +298,22 @@ async def test_a_token_of_somebody_else_does_not_help() -> None:
             assert ann.notes.of("sync_peer_rejected")[0]["reason"] == "join token stream mismatch"
 
 
+async def test_a_hello_that_was_overheard_opens_no_gate() -> None:
+    gate: dict[str, Any] = {"enforce_join_token": True, "join_token_secrets": (SECRET,)}
+    async with signalling() as host:
+        bob, carol = End(host, "bob", **gate), End(host, "carol", **gate)
+        async with Stranger(host, None) as spy, room(bob):
+            await spy.view("bob")
+            await bob.notes.until(lambda: spy.envelopes("sync.hello"))
+        async with room(carol), Stranger(host, "bob") as mallory:
+            await mallory.view("carol")
+            mallory.say({"pipe": spy.envelopes("sync.hello")[0]})
+            mallory.say({"pipe": "I am bob"})
+            await carol.notes.until(lambda: carol.notes.data or carol.notes.of("protocol_auth_failed"))
+            assert carol.notes.data == []
+            assert not carol.mesh.send("secret").ok
+
+
 async def test_a_name_that_is_somebody_elses_is_refused() -> None:
     async with signalling() as host:
         ann, bob = End(host, "ann"), End(host, "bob")
