@@ -122,6 +122,12 @@ def original_hello(theirs: Trust) -> dict[str, Any]:
     return {"capabilities": {"sync_v1": True, "session_mac_v1": True}}
 
 
+@pytest.mark.parametrize("name", ["b" * 257, "b\ud800", "bob!", "_bob", "bob\n"])
+def test_a_name_that_no_end_gives_itself_is_refused(name: str) -> None:
+    with pytest.raises(Refused, match="invalid stream id"):
+        greet(trust("ann"), Standing(), trust(name))
+
+
 def test_an_original_may_leave_out_the_mac_unless_it_is_required() -> None:
     for is_required in (False, True):
         ann, bob = trust("ann", require_session_mac=is_required), trust("bob")

@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
+from hubbub import bounds
 from hubbub.packs.peers import session_mac, tokens
 from hubbub.packs.peers.javascript import stringify
-from hubbub.packs.peers.names import short_id
+from hubbub.packs.peers.names import sanitise, short_id
 from hubbub.packs.peers.peer_view import Handshake
 from hubbub.packs.peers.room import RoomOptions
 from hubbub.packs.peers.sealing import KeyPair
@@ -131,6 +132,8 @@ class Trust:
             raise Refused(OUR_NAME)
         if not stream_id or (allowed and stream_id not in allowed):
             raise Refused(NOT_ALLOWED)
+        if len(stream_id) > bounds.SIGNAL_NAME_CHARACTERS or sanitise(stream_id) != stream_id:
+            raise Refused("invalid stream id")
 
     def _check_token(self, stream_id: str, hello: Hello) -> tuple[bool, bool]:
         """Whether the token is good, and whether only together with a proof that the peer has its key."""
