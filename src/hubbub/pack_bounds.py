@@ -153,6 +153,8 @@ PEER_REPLAY_WINDOW: Final = 1024
 """Messages of one peer that may overtake each other on different channels."""
 PEER_KEYS: Final = 1024
 """Session keys whose counters are remembered."""
+PEER_REFUSALS: Final = 20
+"""Events about what is refused of one peer in a row; what comes after is refused in silence."""
 PEER_NAME_CHARACTERS: Final = 64
 """A stream id; longer ones are cut."""
 ROOM_NAME_CHARACTERS: Final = 30

@@ -75,13 +75,17 @@ class Stranger:
 
     async def be_viewed(self) -> None:
         """Wait for somebody to ask, and make an offer."""
-        self.connection = load_engine("wrtc").connection()
-        channel = self.connection.create_channel(CHANNEL)
         asked = await self.server_says("offerSDP")
         assert self._name is not None
+        await self.offer(asked["UUID"], self._name)
+
+    async def offer(self, uuid: str, name: str) -> None:
+        """Make an offer under a name, asked or not."""
+        self.connection = load_engine("wrtc").connection()
+        channel = self.connection.create_channel(CHANNEL)
         offer = {"type": "offer", "sdp": await self.connection.offer()}
-        stream_id = self.names.stream(self._name)
-        await self.tell(UUID=asked["UUID"], session="abcdefgh", streamID=stream_id, **self.sealed(offer))
+        stream_id = self.names.stream(name)
+        await self.tell(UUID=uuid, session="abcdefgh", streamID=stream_id, **self.sealed(offer))
         answer = await self.server_says(None)
         assert (answer["session"], answer["streamID"]) == ("abcdefgh", stream_id)
         assert self.names.key is not None

@@ -93,6 +93,9 @@ async def test_names_are_made_safe_or_made_up_and_numbers_bounded() -> None:
         ({"room": "r", "file_spool_dir": 5}, "tool_error", "file_spool_dir must be a string"),
         ({"room": "r", "host": "http://x"}, "validation_error", "invalid host 'http://x'"),
         ({"room": "r", "enforce_join_token": True}, "validation_error", "join_token_secret is required"),
+        ({"room": "r", "enforce_join_token": 1, "join_token_secret": " "}, "validation_error", "join_token_secret is"),
+        ({"room": "r", "force_turn": True}, "tool_error", "force_turn needs a TURN server"),
+        ({"room": "r", "allow_peer_stream_ids": ["é"]}, "validation_error", "invalid allow_peer_stream_ids: they"),
         ({"room": "r", "join_token_secret": "s", "join_token": "x"}, "validation_error", "invalid join_token: invalid"),
     ],
 )  # fmt: skip

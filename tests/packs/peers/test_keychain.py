@@ -25,11 +25,12 @@ class Drawer(KeyringBackend):
 
     priority = 1.0
     is_locked = False
+    secret = "from the drawer"
 
     def get_password(self, service: str, username: str) -> str | None:
         if self.is_locked:
             raise KeyringLocked("nobody is there to open it")
-        return "from the drawer" if (service, username) == ("hubbub", "join") else None
+        return self.secret if (service, username) == ("hubbub", "join") else None
 
     def set_password(self, service: str, username: str, password: str) -> None:
         raise NotImplementedError
@@ -95,6 +96,23 @@ def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyP
 def test_enforcement_without_a_secret_is_refused(variable: str) -> None:
     with pytest.raises(SettingsError, match=f"{variable} needs a secret .*VDON_MCP_JOIN_TOKEN_SECRET_FILE"):
         read(**{variable: "true"})
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n"])
+def test_a_secret_of_nothing_is_none(blank: str, drawer: Drawer) -> None:
+    with pytest.raises(SettingsError, match="VDON_MCP_ENFORCE_JOIN_TOKEN needs a secret"):
+        read(VDON_MCP_ENFORCE_JOIN_TOKEN="true", VDON_MCP_JOIN_TOKEN_SECRET=blank)
+    old = (Secret(blank),)
+    assert join_token_secrets(PeersSettings(join_token_secret=Secret(blank), join_token_old_secrets=old)) == ()
+    assert join_token_secrets(PeersSettings(join_token_secret=Secret("sek"), join_token_old_secrets=old)) == ("sek",)
+    drawer.secret = blank
+    with pytest.raises(SettingsError, match="has no secret"):
+        join_token_secrets(PeersSettings(join_token_keyring="hubbub/join"))
+
+
+def test_a_list_of_names_that_are_none_lets_nobody_in() -> None:
+    with pytest.raises(SettingsError, match="VDON_MCP_ALLOW_PEER_STREAM_IDS has no stream id in it"):
+        read(VDON_MCP_ALLOW_PEER_STREAM_IDS="é, --")
 
 
 def test_all_variables_of_the_contract_are_read() -> None:

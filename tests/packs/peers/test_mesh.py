@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -297,6 +298,22 @@ async def test_a_token_of_somebody_else_does_not_help() -> None:
             assert ann.notes.of("sync_peer_rejected")[0]["reason"] == "join token stream mismatch"
 
 
+async def test_a_hello_that_was_overheard_opens_no_gate() -> None:
+    gate: dict[str, Any] = {"enforce_join_token": True, "join_token_secrets": (SECRET,)}
+    async with signalling() as host:
+        bob, carol = End(host, "bob", **gate), End(host, "carol", **gate)
+        async with Stranger(host, None) as spy, room(bob):
+            await spy.view("bob")
+            await bob.notes.until(lambda: spy.envelopes("sync.hello"))
+        async with room(carol), Stranger(host, "bob") as mallory:
+            await mallory.view("carol")
+            mallory.say({"pipe": spy.envelopes("sync.hello")[0]})
+            mallory.say({"pipe": "I am bob"})
+            await carol.notes.until(lambda: carol.notes.data or carol.notes.of("protocol_auth_failed"))
+            assert carol.notes.data == []
+            assert not carol.mesh.send("secret").ok
+
+
 async def test_a_name_that_is_somebody_elses_is_refused() -> None:
     async with signalling() as host:
         ann, bob = End(host, "ann"), End(host, "bob")
@@ -324,6 +341,56 @@ async def test_a_name_is_bound_to_its_connection() -> None:
             mallory.say(Stranger(host, "mallory", room="other").trust.frame(None, "state.patch", PATCH))
             await ann.notes.until(lambda: len(ann.notes.of("protocol_auth_failed")) == 2)
             assert ann.notes.envelopes == []
+
+
+async def test_an_offer_in_the_name_of_somebody_else_is_not_taken() -> None:
+    async with signalling() as host:
+        ann, bob = End(host, "ann"), End(host, "bob")
+        async with room(ann, bob):
+            await ann.until_knows("bob")
+            async with Stranger(host, None) as mallory:
+                listed = mallory.said_by_server[0]["list"]
+                there = next(each["UUID"] for each in listed if each["streamID"] == mallory.names.stream("ann"))
+                offering = asyncio.create_task(mallory.offer(there, "bob"))
+                await ann.notes.until(lambda: len(ann.mesh.peers) > 1 or bob.mesh.send("true", to="ann").ok)
+                done, _ = await asyncio.wait([offering], timeout=1.5)
+                assert not done, "mallory was answered"
+                offering.cancel()
+                await asyncio.wait([offering])
+            assert [peer.stream_id for peer in ann.mesh.peers] == ["bob"]
+
+
+async def test_a_name_that_was_only_said_in_an_offer_goes_to_who_has_it() -> None:
+    async with signalling() as host:
+        ann, bob = End(host, "ann"), End(host, "bob")
+        async with room(ann), Stranger(host, None) as mallory:
+            there = mallory.said_by_server[0]["list"][0]["UUID"]
+            await mallory.offer(there, "bob")
+            async with room(bob):
+                await ann.until_knows("bob")
+                mallory.say({"pipe": "I am bob"})
+                await ann.notes.until(lambda: ann.notes.data)
+                assert ann.notes.data == [(None, "I am bob")]
+
+
+async def test_who_takes_a_name_at_a_restarted_server_does_not_speak_in_it() -> None:
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(AsyncExitStack())
+        host = await server.enter_async_context(signalling())
+        ann, bob = End(host, "ann", reconnect_s=0.1), End(host, "bob", reconnect_s=30.0, max_reconnect_s=30.0)
+        await stack.enter_async_context(room(ann, bob))
+        await ann.until_knows("bob")
+        await server.aclose()
+        await stack.enter_async_context(signalling(port=int(host.rpartition(":")[2])))
+        await ann.notes.until(lambda: ann.mesh.state == "connected" and len(ann.notes.of("connected")) == 2)
+        mallory = await stack.enter_async_context(Stranger(host, "bob"))
+        await mallory.view("ann")
+        mallory.say({"pipe": "I am bob"})
+        await ann.notes.until(lambda: ann.notes.data or ann.notes.of("protocol_auth_failed"))
+        assert ann.notes.data == []
+        assert bob.mesh.send("so am I", to="ann").ok
+        await ann.notes.until(lambda: ann.notes.data)
+        assert ann.notes.data == [("bob", "so am I")]
 
 
 async def test_who_lost_its_memory_takes_its_name_back() -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.packs.peers.rooms import Notes
 from tests.packs.peers.test_wire import KINDS, json_values, payloads
 
+from hubbub import bounds
 from hubbub.packs.peers.engine import Candidate, Channel, Connection
 from hubbub.packs.peers.engine_channel import EngineChannel
 from hubbub.packs.peers.failures import NegotiationFailed, WireError
@@ -182,6 +183,31 @@ def test_nothing_passes_a_gate_whatever_is_said(gate: dict[str, Any], script: li
         assert not notes.of("sdk_error")
 
     with_a_peer(scene, **gate)
+
+
+def test_empty_messages_that_nobody_listens_to_are_not_kept_for_ever() -> None:
+    pipe = Pipe("hubbub-bulk")
+    pipe.now_open()
+    for _ in range(bounds.PEER_QUEUE_BYTES // 32):
+        pipe.received(b"")
+    assert not pipe.is_open
+
+
+def test_who_is_kept_out_cannot_push_out_what_others_said() -> None:
+    mallory = Trust(RoomOptions(room="hall", stream_id="mallory"))
+    hello = mallory.frame(None, "sync.hello", mallory.hello())
+    frames = ['{"pipe":"x"}', hello, mallory.frame(None, "sync.what", {})]
+
+    async def scene(mesh: Mesh, played: Played, pipe: Pipe, notes: Notes) -> None:
+        before = len(notes.events)
+        for _ in range(500):
+            for frame in frames:
+                pipe.received(frame)
+        types = {event["type"] for event in notes.events[before:]}
+        assert types == {"protocol_auth_failed", "sync_peer_rejected", "protocol_unknown"}
+        assert len(notes.events) - before == bounds.PEER_REFUSALS
+
+    with_a_peer(scene, allow_peer_stream_ids=("bob",))
 
 
 @given(script=st.lists(frames | strange, min_size=1, max_size=12))

@@ -120,13 +120,19 @@ class Arguments:
         return None if value is None else sanitise(_written(value)) or None
 
     def identifiers(self, name: str, default: Sequence[str]) -> tuple[str, ...]:
-        """Several of these; the usual ones if it is no list."""
+        """Several of these; the usual ones if it is no list.
+
+        Raises: ArgumentsInvalid, if nothing is left of those that are given: an empty list means something else.
+        """
         value = self._given.get(name)
         if isinstance(value, str):
             value = value.split(",")
         if not isinstance(value, list):
             return tuple(default)
-        return tuple(filter(None, (sanitise(_written(item)) for item in value)))
+        found = tuple(filter(None, (sanitise(_written(item)) for item in value)))
+        if value and not found:
+            raise refused(f"invalid {name}: they are made of letters, digits and _")
+        return found
 
     def choice(self, name: str, choices: Sequence[Choice], default: Choice) -> Choice:
         """One of several words.

@@ -20,6 +20,7 @@ from hubbub.packs.peers.signalling import (
     Incoming,
     Joined,
     Listing,
+    Member,
     PlayRequest,
     RestartRequest,
 )
@@ -47,10 +48,13 @@ class Exchange:
         """One message. That somebody is gone is seen by their channel: anybody could say so here."""
         match message:
             case Listing():
+                for member in message.members:
+                    self._give_name_to(member)
                 self._finder.entered(message)
                 for member in message.members:
                     self._moved(member.uuid)
             case Joined(member):
+                self._give_name_to(member)
                 self._finder.came(member)
                 self._moved(member.uuid)
             case PlayRequest(address):
@@ -89,6 +93,13 @@ class Exchange:
     def _restart(self, peer: Peer, link: Link) -> None:
         if self._negotiator.may_begin(peer.address):
             self._negotiator.restart(peer, link)
+
+    def _give_name_to(self, member: Member) -> None:
+        """Whoever said this name only in an offer, and no hello, does not have it: the server says who does."""
+        name = None if member.stream_id is None else self._names.clear(member.stream_id)
+        for peer in self._roster:
+            if peer.standing.stream_id is None and peer.listed == name and peer.address != member.uuid:
+                peer.listed = None
 
     def _moved(self, address: str) -> None:
         """Somebody we are connected to may have another address since the server was restarted."""
@@ -133,6 +144,8 @@ class Exchange:
     def _offered(self, described: Described, stream_id: str | None, sdp: str) -> None:
         if stream_id is None or not self._finder.wants(stream_id):
             return
+        if self._finder.holders.get(stream_id, described.uuid) != described.uuid:
+            return  # The name of somebody else.
         peer = self._beginner(described.uuid)
         if peer is not None:
             peer.listed = peer.listed or stream_id

@@ -92,13 +92,21 @@ class Finder:
 
     def _note(self, member: Member) -> None:
         clear = None if member.stream_id is None else self._names.clear(member.stream_id)
-        if clear is None or len(self._listed) > bounds.SIGNAL_CLIENTS:
+        if clear is None:
             return
+        self._listed.pop(member.uuid, None)
         self._listed[member.uuid] = clear
+        if len(self._listed) > bounds.SIGNAL_CLIENTS:
+            self._forget(next(iter(self._listed)))  # Who leaves is not told, so the oldest has to go some time.
         self.holders[clear] = member.uuid
         if self._is_of_interest(clear) and not self._has(clear):
             self._tries.pop(clear, None)
             self._soon(clear, self._patience(clear))
+
+    def _forget(self, address: str) -> None:
+        name = self._listed.pop(address)
+        if self.holders.get(name) == address:
+            del self.holders[name]
 
     def _is_of_interest(self, stream_id: str) -> bool:
         return stream_id != self._own if self._target is None else stream_id == self._target

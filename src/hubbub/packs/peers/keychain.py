@@ -12,9 +12,11 @@ def join_token_secrets(settings: PeersSettings) -> tuple[str, ...]:
     Raises:
         SettingsError: the keyring cannot be read, or has no such secret.
     """
-    old = tuple(secret.reveal() for secret in settings.join_token_old_secrets)
-    if settings.join_token_secret:
-        return (settings.join_token_secret.reveal().strip(), *old)
+    # A secret of nothing is none: anybody could sign with it.
+    old = filter(None, (secret.reveal().strip() for secret in settings.join_token_old_secrets))
+    secret = settings.join_token_secret.reveal().strip() if settings.join_token_secret else ""
+    if secret:
+        return (secret, *old)
     if settings.join_token_keyring is not None:
         return (_read(settings.join_token_keyring), *old)
     return ()
@@ -28,7 +30,7 @@ def _read(entry: str) -> str:
     except ImportError as error:
         raise SettingsError("join_token_keyring needs the keyring library: pip install 'hubbub[keyring]'") from error
     try:
-        secret = keyring.get_password(service, name)
+        secret = (keyring.get_password(service, name) or "").strip()
     except KeyringError as error:
         raise SettingsError(f"join_token_keyring: the system's keyring cannot be read: {error}") from error
     if not secret:

@@ -35,6 +35,8 @@ class Peer:
         self.last_seen = 0.0
         self.last_heartbeat = 0.0
         self.has_been_open = False
+        self.refusals = 0
+        """How much of it was refused since its last hello that passed."""
         self.answers_pings = False
         """Whether it ever did, on any of its connections: then its silence means something."""
         self.claim: tuple[Envelope, Hello] | None = None

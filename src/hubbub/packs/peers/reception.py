@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
+from hubbub import bounds
 from hubbub.packs.peers.failures import PeersError, WireError
 from hubbub.packs.peers.link import Link
 from hubbub.packs.peers.peer import Peer
@@ -58,6 +59,9 @@ class Host(Protocol):
 
     def strand(self, peer: Peer, message: StrandOffer) -> None:
         """One more connection for bytes is made."""
+
+    def greet(self, peer: Peer) -> None:
+        """Say hello to one peer."""
 
     def updated(self, peer: Peer) -> None:
         """A hello passed."""
@@ -129,7 +133,7 @@ class Reception:
     def _data(self, peer: Peer, data: Any) -> None:
         if isinstance(data, dict) and data.get("type") == _KEEP_ALIVE:
             return
-        if not self._host.trust.admits(peer.standing) or peer.claim is not None:
+        if not self._host.trust.admits(peer.standing) or self._has_doubtful_name(peer):
             self._failed(peer, "data", Refused("peer not admitted"))
             return
         self._host.listener.on_data(peer.view(self._host.trust), data)
@@ -150,7 +154,7 @@ class Reception:
                 case Heartbeat():
                     self._beat(peer, payload)
                 case _:
-                    if peer.claim is not None:
+                    if self._has_doubtful_name(peer):
                         raise Refused("peer not admitted")
                     trust.check_envelope(peer.standing, envelope)
                     if isinstance(payload, StrandOffer):
@@ -177,13 +181,24 @@ class Reception:
                 return None
             raise
 
+    def _has_doubtful_name(self, peer: Peer) -> bool:
+        """Whether somebody else may be who this peer says it is, or who the server says it is while it says nothing."""
+        if peer.claim is not None:
+            return True
+        has_said_none = peer.standing.stream_id is None and peer.listed is not None
+        return has_said_none and self._host.is_free(peer, peer.listed or "") is not True
+
     def _unknown(self, peer: Peer, envelope: Envelope) -> None:
-        self._host.event("protocol_unknown", kind=envelope.kind[:64], uuid=peer.uuid, stream_id=peer.stream_id)
+        self._tell(peer, "protocol_unknown", kind=envelope.kind[:64])
 
     def _failed(self, peer: Peer, kind: str, refused: Refused) -> None:
-        self._host.event(
-            "protocol_auth_failed", kind=kind[:64], uuid=peer.uuid, stream_id=peer.stream_id, reason=str(refused)
-        )
+        self._tell(peer, "protocol_auth_failed", kind=kind[:64], reason=str(refused))
+
+    def _tell(self, peer: Peer, type: str, **fields: str) -> None:
+        """Tell what was refused; not for ever, or who is kept out would push out what others said."""
+        peer.refusals += 1
+        if peer.refusals <= bounds.PEER_REFUSALS:
+            self._host.event(type, uuid=peer.uuid, stream_id=peer.stream_id, **fields)
 
     # -- who is there ------------------------------------------------------------------------
 
@@ -199,14 +214,17 @@ class Reception:
     def admit(self, peer: Peer, envelope: Envelope, hello: Hello) -> None:
         """Take a hello whose name is free."""
         peer.claim = None
-        before = self._shown(peer)
+        before, was_rejected = self._shown(peer), peer.standing.rejected_reason is not None
         try:
             self._host.trust.take_hello(peer.standing, envelope, hello)
         except Refused as refused:
             self.reject(peer, str(refused))
             return
+        peer.refusals = 0
         if not isinstance(hello, HelloAck):
             self._host.say(peer, HelloAck.kind, self._host.trust.hello())
+            if was_rejected:
+                self._host.greet(peer)  # Its answer to our last hello was lost on us, and may have to prove something.
         if self._shown(peer) != before:
             self._host.event("sync_peer_updated", **self._shown(peer))
         self._host.updated(peer)
@@ -226,9 +244,7 @@ class Reception:
         peer.claim = None
         peer.standing.handshake, peer.standing.rejected_reason = "rejected", reason
         self._host.say(peer, Reject.kind, {"reason": reason})
-        self._host.event(
-            "sync_peer_rejected", uuid=peer.uuid, stream_id=peer.stream_id, reason=_EVENT_REASONS.get(reason, reason)
-        )
+        self._tell(peer, "sync_peer_rejected", reason=_EVENT_REASONS.get(reason, reason))
 
     def _rejected(self, peer: Peer, reason: str) -> None:
         """The other end does not want us."""

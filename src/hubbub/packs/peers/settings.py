@@ -1,11 +1,14 @@
 """What can be set about the peers pack."""
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from hubbub import bounds
 from hubbub.settings import Secret, setting
+
+_ID: Final = re.compile("[A-Za-z0-9]")
 
 
 class PeersSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,8 +88,12 @@ class PeersSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 1
 
     def __post_init__(self) -> None:
-        if self.enforce_join_token and not self.join_token_secret and self.join_token_keyring is None:
+        secret = self.join_token_secret.reveal().strip() if self.join_token_secret else ""
+        if self.enforce_join_token and not secret and self.join_token_keyring is None:
             raise ValueError(
                 "enforce_join_token needs a secret to check tokens with; give --join-token-secret, "
                 "VDON_MCP_JOIN_TOKEN_SECRET, VDON_MCP_JOIN_TOKEN_SECRET_FILE or VDON_MCP_JOIN_TOKEN_KEYRING"
             )
+        # An empty list lets everybody in, so one of which nothing is left must not become one.
+        if self.allow_peer_stream_ids and not any(map(_ID.search, self.allow_peer_stream_ids)):
+            raise ValueError("allow_peer_stream_ids has no stream id in it: they are made of letters, digits and _")

@@ -144,3 +144,15 @@ def test_what_a_killed_process_left_is_removed_and_what_others_use_is_not(tempor
     for spool in (living, another):
         spool.close()
     assert not list(Path(usual_folder()).iterdir())
+
+
+@pytest.mark.parametrize("name", ["session_notes", "session_0123456789abcdef"])
+def test_what_lies_beside_spool_folders_is_not_ours_to_remove(name: str, tmp_path: Path) -> None:
+    theirs = tmp_path / name
+    theirs.mkdir()
+    for file in ("lock", "diary.txt"):
+        (theirs / file).write_text("mine")
+    spool = Spool(Folders([str(tmp_path)]), str(tmp_path))
+    spool.make("a", 1).close()
+    spool.close()
+    assert {path.name for path in theirs.iterdir()} == {"lock", "diary.txt"}

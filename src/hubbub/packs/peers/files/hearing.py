@@ -69,8 +69,8 @@ class Hearing:
         self._news.set()
 
     def forget(self) -> None:
-        """What was said before does not answer the next question; only a refusal stands."""
-        self.accept = self.state = self.complete = self.back = None
+        """What was said before does not answer the next question; only the last word on the whole file stands."""
+        self.accept = self.state = self.back = None
 
     def wake(self) -> None:
         """Let whoever waits look again."""

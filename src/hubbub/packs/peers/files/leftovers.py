@@ -7,6 +7,7 @@ be taken belongs to nobody. Where there are no such locks, nothing is removed.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -16,7 +17,8 @@ if sys.platform != "win32":
     import fcntl
 
 PREFIX: Final = "session_"
-_LOCK: Final = "lock"
+_OURS: Final = re.compile(PREFIX + "[0-9a-f]{16}", re.ASCII)
+_LOCK: Final = "hubbub.lock"
 _FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -37,6 +39,8 @@ def remove(above: Path) -> None:
     if sys.platform == "win32":
         return
     for folder in above.glob(f"{PREFIX}*"):
+        if not _OURS.fullmatch(folder.name):
+            continue  # Whatever else lies where somebody lets us spool is theirs.
         try:
             lock = os.open(folder / _LOCK, _FLAGS)
         except OSError:
