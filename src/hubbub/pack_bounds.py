@@ -117,6 +117,8 @@ PEER_DESCRIPTION_BYTES: Final = 64 * 1024
 """One session description."""
 PEERS_IN_A_ROOM: Final = 80
 """Peers that one session is connected to at once."""
+PEERS_TOO_MANY_S: Final = 10.0
+"""How often it is told that somebody found no place."""
 PEER_OFFERS: Final = 20
 """Offers and wishes for offers of one peer within `PEER_OFFERS_S`; more are ignored."""
 PEER_OFFERS_S: Final = 60.0

@@ -185,6 +185,16 @@ def test_nothing_passes_a_gate_whatever_is_said(gate: dict[str, Any], script: li
     with_a_peer(scene, **gate)
 
 
+def test_a_crowd_at_the_door_cannot_push_out_what_others_said() -> None:
+    async def scene(mesh: Mesh, played: Played, pipe: Pipe, notes: Notes) -> None:
+        for number in range(100):
+            played.on_message(PlayRequest(f"u{number}"))
+        await breath()
+        assert [event["detail"]["reason"] for event in notes.of("connection_failed")] == ["too many peers"]
+
+    with_a_peer(scene, max_peers=1)
+
+
 def test_empty_messages_that_nobody_listens_to_are_not_kept_for_ever() -> None:
     pipe = Pipe("hubbub-bulk")
     pipe.now_open()
