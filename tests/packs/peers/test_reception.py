@@ -34,7 +34,7 @@ GATES: list[dict[str, Any]] = [
 
 
 class Pipe(EngineChannel):
-    """A channel that leads nowhere."""
+    """A channel that leads nowhere, but for goodbyes: they are heard."""
 
     def __init__(self, label: str) -> None:
         super().__init__(label, lambda: 262_144)
@@ -42,6 +42,8 @@ class Pipe(EngineChannel):
 
     def _push(self, data: bytes | str) -> None:
         self.sent.append(data)
+        if data == '{"bye":true}':
+            asyncio.get_running_loop().call_soon(self.now_closed)
 
     def _waiting(self) -> int:
         return 0
