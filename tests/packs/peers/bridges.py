@@ -70,7 +70,8 @@ class Bridge:
         async with asyncio.timeout(wait_s):
             while True:
                 peers = (await self.call("vdo_sync_peers"))["peers"]
-                if {peer["stream_id"] for peer in peers if peer["shared_key_ready"]} >= set(names):
+                known = {peer["stream_id"] for peer in peers if peer["shared_key_ready"] and peer["auth_ok"]}
+                if known >= set(names):
                     return
                 await asyncio.sleep(0.05)
 
