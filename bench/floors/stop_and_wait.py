@@ -29,27 +29,31 @@ async def offer(size: int) -> None:
     tell(sdp=peer.localDescription.sdp)
     await peer.setRemoteDescription(RTCSessionDescription((await hear())["sdp"], "answer"))
     await opened.wait()
-    connected = time.perf_counter()
+    tell(connect_s=time.perf_counter() - begun)
     whole = b"x" * CHUNK_BYTES
-    for seq, start in enumerate(range(0, size, CHUNK_BYTES)):
-        data = whole[: size - start]
-        chunk = {
-            "transfer_id": "file_0",
-            "seq": seq,
-            "data_base64": base64.b64encode(data).decode(),
-            "chunk_hash": hashlib.sha256(data).hexdigest(),
-        }
-        confirmed.clear()
-        channel.send(json.dumps({"pipe": {"kind": "file.chunk", "payload": chunk}}))
-        await confirmed.wait()
-    tell(connect_s=connected - begun, seconds=time.perf_counter() - connected)
-    await hear()
+    while (await hear())["again"]:
+        start_s = time.perf_counter()
+        for seq, start in enumerate(range(0, size, CHUNK_BYTES)):
+            confirmed.clear()
+            channel.send(chunk(seq, whole[: size - start]))
+            await confirmed.wait()
+        tell(seconds=time.perf_counter() - start_s)
     await peer.close()
+
+
+def chunk(seq: int, data: bytes) -> str:
+    payload = {
+        "transfer_id": "file_0",
+        "seq": seq,
+        "data_base64": base64.b64encode(data).decode(),
+        "chunk_hash": hashlib.sha256(data).hexdigest(),
+    }
+    return json.dumps({"pipe": {"kind": "file.chunk", "payload": payload}})
 
 
 async def answer(size: int) -> None:
     peer = RTCPeerConnection()
-    got, all_here = 0, asyncio.Event()
+    got = 0
 
     def announced(channel: RTCDataChannel) -> None:
         def came(message: str) -> None:
@@ -61,8 +65,6 @@ async def answer(size: int) -> None:
             got += len(data)
             ack = {"transfer_id": "file_0", "seq": chunk["seq"], "next_seq": chunk["seq"] + 1, "received_bytes": got}
             channel.send(json.dumps({"pipe": {"kind": "file.ack", "payload": ack}}))
-            if got == size:
-                all_here.set()
 
         channel.on("message", came)
 
@@ -70,7 +72,6 @@ async def answer(size: int) -> None:
     await peer.setRemoteDescription(RTCSessionDescription((await hear())["sdp"], "offer"))
     await peer.setLocalDescription(await peer.createAnswer())
     tell(sdp=peer.localDescription.sdp)
-    await all_here.wait()
     await hear()
     await peer.close()
 

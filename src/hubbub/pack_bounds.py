@@ -125,14 +125,16 @@ PEER_DESCRIPTION_BYTES: Final = 64 * 1024
 """One session description."""
 PEERS_IN_A_ROOM: Final = 80
 """Peers that one session is connected to at once."""
+PEERS_TOO_MANY_S: Final = 10.0
+"""How often it is told that somebody found no place."""
 PEER_OFFERS: Final = 20
 """Offers and wishes for offers of one peer within `PEER_OFFERS_S`; more are ignored."""
 PEER_OFFERS_S: Final = 60.0
 """See `PEER_OFFERS`."""
 PEER_TURNS: Final = 8
 """Connections that a process asks for at once; further ones wait until it is their turn."""
-PEER_TURN_S: Final = 15.0
-"""How long one may take before the next is let in all the same."""
+PEER_TURN_S: Final = 2.0
+"""How long one may take before the next is let in all the same: some never answer."""
 PEER_CANDIDATES: Final = 100
 """Addresses of one peer that are kept until its description comes."""
 PEER_GATHER_S: Final = 3.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,8 @@ class Bridge:
         async with asyncio.timeout(wait_s):
             while True:
                 peers = (await self.call("vdo_sync_peers"))["peers"]
-                if {peer["stream_id"] for peer in peers if peer["shared_key_ready"]} >= set(names):
+                known = {peer["stream_id"] for peer in peers if peer["shared_key_ready"] and peer["auth_ok"]}
+                if known >= set(names):
                     return
                 await asyncio.sleep(0.05)
 
@@ -81,26 +82,27 @@ class Bridge:
 
 
 @asynccontextmanager
-async def bridges(folder: Path, *names: str, environment: dict[str, str] | None = None) -> AsyncIterator[list[Bridge]]:
+async def bridges(folder: Path, *names: str) -> AsyncIterator[list[Bridge]]:
     """A server for each name, with a folder of its own for files."""
     async with AsyncExitStack() as stack:
         started = []
         for name in names:
-            own = folder / name
-            own.mkdir(exist_ok=True)
-            started.append(await stack.enter_async_context(bridge(own, name, environment or {})))
+            started.append(await stack.enter_async_context(bridge(folder, name)))
         yield started
 
 
 @asynccontextmanager
-async def bridge(folder: Path, name: str, environment: dict[str, str]) -> AsyncIterator[Bridge]:
+async def bridge(folder: Path, name: str, *, within: Sequence[str] = ()) -> AsyncIterator[Bridge]:
     """One server; its process ends with the context."""
+    own = folder / name
+    own.mkdir(exist_ok=True)
+    command = [*within, sys.executable, "-m", "hubbub", "serve", "--pack", "peers", "--transport", "stdio"]
     config = ServerConfig(
         id=name,
-        command=sys.executable,
-        args=("-m", "hubbub", "serve", "--pack", "peers", "--transport", "stdio"),
-        env={"PYTHONPATH": str(ROOT / "src"), "HUBBUB_PEERS_FILES": str(folder), **environment},
-        chdir=str(folder),
+        command=command[0],
+        args=command[1:],
+        env={"PYTHONPATH": str(ROOT / "src"), "HUBBUB_PEERS_FILES": str(own)},
+        chdir=str(own),
     )
     async with Client(config) as client:
-        yield Bridge(client, name, folder)
+        yield Bridge(client, name, own)

@@ -93,10 +93,10 @@ class Caller:
             return status
 
     async def until_knows(self, *names: str) -> None:
-        """Wait until these peers are there and have keys."""
+        """Wait until these peers are there, have keys, and proved what they must."""
 
         def knows(status: dict[str, Any]) -> bool:
-            ready = {peer["stream_id"] for peer in status["sync_peers"] if peer["shared_key_ready"]}
+            ready = {peer["stream_id"] for peer in status["sync_peers"] if peer["shared_key_ready"] and peer["auth_ok"]}
             return ready >= set(names)
 
         await self.until(knows)

@@ -12,6 +12,7 @@ import pytest
 from tests.http.in_process import running
 from tests.packs.peers.callers import calling, in_the_hall
 from tests.packs.peers.rooms import signalling
+from tests.packs.peers.stranger import Stranger
 from tests.server.conversation import DIALECTS, conversing
 
 from hubbub import Server
@@ -94,6 +95,7 @@ async def test_names_are_made_safe_or_made_up_and_numbers_bounded() -> None:
         ({"room": "r", "host": "http://x"}, "validation_error", "invalid host 'http://x'"),
         ({"room": "r", "enforce_join_token": True}, "validation_error", "join_token_secret is required"),
         ({"room": "r", "enforce_join_token": 1, "join_token_secret": " "}, "validation_error", "join_token_secret is"),
+        ({"room": "r", "force_turn": True}, "tool_error", "force_turn needs a TURN server"),
         ({"room": "r", "allow_peer_stream_ids": ["é"]}, "validation_error", "invalid allow_peer_stream_ids: they"),
         ({"room": "r", "join_token_secret": "s", "join_token": "x"}, "validation_error", "invalid join_token: invalid"),
     ],
@@ -280,6 +282,23 @@ async def test_two_sessions_of_one_server_wait_at_the_same_time() -> None:
         for session_id, id in zip((first, ann.session_id), begun, strict=True):
             await ann.call("vdo_send", session_id=session_id, data=1)
             assert (await ann.client.answer_to(id))["result"]["structuredContent"]["session_id"] == session_id
+
+
+async def test_half_a_character_of_a_peer_spoils_no_answer() -> None:
+    async with signalling() as host, in_the_hall(host, "ann") as (ann,), Stranger(host, "mallory") as mallory:
+        await mallory.view("ann")
+        mallory.greet()
+        await ann.event("sync_peer_updated")
+        say = mallory.trust.frame
+        mallory.say('{"pipe":{"\\ud800":["\\udfff","\\ud83d\\ude00"]}}')
+        mallory.say(say(None, "state.patch", {"key": "k\ud800", "value": "\ud800", "clock": 1, "actor": "\ud800"}))
+        mallory.say(say(None, "what.\ud800", {}))
+        mallory.say(say(None, "file.\ud800", {"transfer_id": "\ud800"}))
+        mallory.say(say(None, "sync.reject", {"reason": "\ud800"}))
+        assert (await ann.event("data_received"))["data"] == {"\ufffd": ["\ufffd", "\N{GRINNING FACE}"]}
+        assert (await ann.event("sync_peer_rejected"))["reason"] == "\ufffd"
+        assert (await ann.call("vdo_state_get"))["value"] == {"k\ufffd": "\ufffd"}
+        assert (await ann.call("vdo_status"))["sync_peers"][0]["rejected_reason"] == "\ufffd"
 
 
 # -- who is there --------------------------------------------------------------------------------

@@ -10,8 +10,11 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
+from hashlib import sha256
+from pathlib import Path
 
 import pytest
+from tests.packs.peers.bridges import bridge
 from tests.packs.peers.programs import Agent, Place, begun
 
 ADDRESSES = ("10.213.7.1", "10.213.7.2")
@@ -64,9 +67,15 @@ def cable() -> Iterator[Cable]:
 
 
 @pytest.fixture
-def agents(cable: Cable, stage: ExitStack) -> tuple[Agent, Agent]:
+def place(cable: Cable, stage: ExitStack) -> Place:
+    """A signalling server on the first side."""
+    place: Place = begun(stage, Place(0, "--host", ADDRESSES[0], "--insecure", within=cable.within(0)))
+    return place
+
+
+@pytest.fixture
+def agents(cable: Cable, place: Place, stage: ExitStack) -> tuple[Agent, Agent]:
     """Ann has the signalling server beside her, bob comes over the cable."""
-    place = begun(stage, Place(0, "--host", ADDRESSES[0], "--insecure", within=cable.within(0)))
     options = {"reconnect_s": 0.2, "max_reconnect_s": 1.0}
     ann, bob = (
         begun(stage, Agent(place.host, name, within=cable.within(side), **options))
@@ -105,3 +114,22 @@ def test_agents_find_each_other_again_when_the_cable_is_back(cable: Cable, agent
     ann.until("ready_peer", 60, peer="bob")
     ann.do("send", "back")
     bob.until("data", data="back")
+
+
+async def test_servers_on_two_machines_exchange_messages_and_files(cable: Cable, place: Place, tmp_path: Path) -> None:
+    async with (
+        bridge(tmp_path, "ann", within=cable.within(0)) as ann,
+        bridge(tmp_path, "bob", within=cable.within(1)) as bob,
+    ):
+        for agent in (ann, bob):
+            await agent.connect(place.host)
+        await ann.until_knows("bob")
+        assert (await bob.call("vdo_send", target="ann", data={"over": "the cable"}))["ok"]
+        await ann.data(lambda data: data == {"over": "the cable"})
+        whole = bytes(at * 7 & 255 for at in range(5_000_000))
+        (ann.folder / "file.bin").write_bytes(whole)
+        sent = (await ann.call("vdo_file_send_path", target="bob", file_path="file.bin"))["transfer"]
+        assert sent["status"] == "completed"
+        await bob.event("file_received", transfer_id=sent["transfer_id"], file_hash=sha256(whole).hexdigest())
+        await bob.call("vdo_file_save", transfer_id=sent["transfer_id"], output_path="copy.bin")
+        assert (bob.folder / "copy.bin").read_bytes() == whole

@@ -17,6 +17,7 @@ from tests.browser.visiting import Pages, find_chromium, visiting
 from tests.packs.peers.bridges import Bridge, bridges
 from tests.packs.peers.rooms import End, room, signalling
 
+pytestmark = pytest.mark.deadline(90)
 HERE = Path(__file__).parent / "page"
 ROLES = ("publisher", "viewer")
 """What the page is: whom Hubbub asks, or who asks Hubbub."""
@@ -76,7 +77,18 @@ async def test_a_page_is_known_and_exchanges_messages(page: Page, engine: str, r
                 assert {(name, envelope.kind) for name, envelope in notes.envelopes} == {("page", "state.snapshot_req")}
                 assert all(envelope.mac for _, envelope in notes.envelopes)
                 assert not notes.of("protocol_auth_failed")
-            await notes.until(lambda: "page" in notes.gone)
+
+
+async def test_a_page_that_dies_is_missed_within_ten_seconds(page: Page) -> None:
+    """It says no goodbye, and is not Hubbub; that it answered a ping once is enough."""
+    async with signalling() as host:
+        ann = End(host, "ann")
+        async with room(ann):
+            with page.joining(host, "viewer", "ann"):
+                await ann.notes.until(lambda: ann.knows("page"), START_S)
+                assert ann.mesh.send({"please": "echo", "value": 1}, to="page").ok
+                await ann.notes.until(lambda: ann.notes.data)
+            await ann.notes.until(lambda: "page" in ann.notes.gone, 10)
 
 
 async def test_what_is_signed_for_a_page_is_what_javascript_signs(page: Page) -> None:

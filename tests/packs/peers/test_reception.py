@@ -34,7 +34,7 @@ GATES: list[dict[str, Any]] = [
 
 
 class Pipe(EngineChannel):
-    """A channel that leads nowhere."""
+    """A channel that leads nowhere, but for goodbyes: they are heard."""
 
     def __init__(self, label: str) -> None:
         super().__init__(label, lambda: 262_144)
@@ -42,6 +42,8 @@ class Pipe(EngineChannel):
 
     def _push(self, data: bytes | str) -> None:
         self.sent.append(data)
+        if data == '{"bye":true}':
+            asyncio.get_running_loop().call_soon(self.now_closed)
 
     def _waiting(self) -> int:
         return 0
@@ -183,6 +185,24 @@ def test_nothing_passes_a_gate_whatever_is_said(gate: dict[str, Any], script: li
         assert not notes.of("sdk_error")
 
     with_a_peer(scene, **gate)
+
+
+def test_a_crowd_at_the_door_cannot_push_out_what_others_said() -> None:
+    async def scene(mesh: Mesh, played: Played, pipe: Pipe, notes: Notes) -> None:
+        for number in range(100):
+            played.on_message(PlayRequest(f"u{number}"))
+        await breath()
+        assert [event["detail"]["reason"] for event in notes.of("connection_failed")] == ["too many peers"]
+
+    with_a_peer(scene, max_peers=1)
+
+
+def test_empty_messages_that_nobody_listens_to_are_not_kept_for_ever() -> None:
+    pipe = Pipe("hubbub-bulk")
+    pipe.now_open()
+    for _ in range(bounds.PEER_QUEUE_BYTES // 32):
+        pipe.received(b"")
+    assert not pipe.is_open
 
 
 def test_who_is_kept_out_cannot_push_out_what_others_said() -> None:

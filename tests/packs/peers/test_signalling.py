@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -264,6 +265,28 @@ async def test_clients_of_one_address_are_bounded() -> None:
             assert await parting(host) == 1008
         finally:
             await ann.close()
+
+
+async def test_who_only_begins_to_connect_takes_up_its_share_and_no_more() -> None:
+    async with signalling(SignalLimits(clients_of_one_address=2)) as host:
+        port = int(host.rpartition(":")[2])
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            silent.append((reader, writer))
+            async with asyncio.timeout(3):
+                with contextlib.suppress(ConnectionError):
+                    assert await reader.read() == b""
+        finally:
+            for _, writer in silent:
+                writer.close()
+        ann, _ = client(host)
+        async with asyncio.timeout(5):
+            while not ann.is_up:
+                ann, _ = client(host)
+                with contextlib.suppress(SignallingFailed):  # It may not have noticed yet that they are gone.
+                    await ann.enter()
+        await ann.close()
 
 
 # -- what the server may say ----------------------------------------------------------

@@ -28,12 +28,26 @@ def heard(frame: str) -> Envelope:
     return envelope
 
 
-def greet(ours: Trust, standing: Standing, theirs: Trust, kind: str = Hello.kind, **changes: Any) -> None:
-    envelope = heard(theirs.frame(None, kind, {**theirs.hello(), **changes}))
+def greet(
+    ours: Trust,
+    standing: Standing,
+    theirs: Trust,
+    kind: str = Hello.kind,
+    signing: Standing | None = None,
+    **changes: Any,
+) -> None:
+    envelope = heard(theirs.frame(signing, kind, {**theirs.hello(), **changes}))
     ours.check_origin(standing, envelope)
     hello = envelope.read()
     assert isinstance(hello, Hello)
     ours.take_hello(standing, envelope, hello)
+
+
+def seen_by(them: Trust, us: Trust) -> Standing:
+    """What they know of us after our hello."""
+    standing = Standing()
+    greet(them, standing, us)
+    return standing
 
 
 def met(ours: Trust, theirs: Trust) -> tuple[Standing, Standing]:
@@ -106,6 +120,12 @@ def test_nobody_may_have_our_own_name() -> None:
 
 def original_hello(theirs: Trust) -> dict[str, Any]:
     return {"capabilities": {"sync_v1": True, "session_mac_v1": True}}
+
+
+@pytest.mark.parametrize("name", ["b" * 257, "b\ud800", "bob!", "_bob", "bob\n"])
+def test_a_name_that_no_end_gives_itself_is_refused(name: str) -> None:
+    with pytest.raises(Refused, match="invalid stream id"):
+        greet(trust("ann"), Standing(), trust(name))
 
 
 def test_an_original_may_leave_out_the_mac_unless_it_is_required() -> None:
@@ -201,11 +221,36 @@ def test_a_minted_token_is_good_and_a_later_hello_makes_up_for_a_bad_one() -> No
     with pytest.raises(Refused):
         greet(ann, standing, bob, join_token=None)
     greet(ann, standing, bob)
+    assert not ann.admits(standing)
+    greet(ann, standing, bob, HelloAck.kind, seen_by(bob, ann))
+    assert ann.admits(standing)
+    greet(ann, standing, bob)
     assert ann.admits(standing)
     assert standing.rejected_reason is None
     with pytest.raises(Refused):
         greet(ann, standing, bob, join_token="x")
     assert not ann.admits(standing)
+
+
+def test_a_token_that_was_overheard_is_of_no_use() -> None:
+    ann = trust("ann", enforce_join_token=True, join_token_secrets=(SECRET,))
+    bob, mallory = trust("bob", join_token_secrets=(SECRET,)), trust("bob")
+    overheard = bob.hello()
+    with pytest.raises(Refused, match="join token key mismatch"):
+        greet(ann, Standing(), mallory, join_token=overheard["join_token"])
+    standing = Standing()
+    greet(ann, standing, mallory, **overheard)
+    greet(ann, standing, mallory, HelloAck.kind, **overheard)
+    greet(ann, standing, mallory, HelloAck.kind, seen_by(mallory, ann), **overheard)
+    assert not standing.is_authenticated
+    assert not ann.admits(standing)
+
+
+def test_a_token_of_an_original_names_no_key_and_needs_no_proof() -> None:
+    ann, standing = trust("ann", enforce_join_token=True, join_token_secrets=(SECRET,)), Standing()
+    token = tokens.mint(SECRET, "r", "bob", int(NOW * 1000) + 1000, "n")
+    greet(ann, standing, trust("bob"), join_token=token)
+    assert ann.admits(standing)
 
 
 @pytest.mark.parametrize("key", ["", "AAAA", "é", "MCowBQYDK2VuAyEA" + "A" * 43 + "="])

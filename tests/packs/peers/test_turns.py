@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,6 +52,21 @@ async def test_who_waits_no_longer_is_passed_over() -> None:
     one.done("a")
     one.done("nobody")
     assert begun == ["a", "c"]
+
+
+async def test_thousands_may_give_their_turn_back_at_once() -> None:
+    begun: list[int] = []
+    one = Turns(limit=1)
+    one.take("first", lambda: None)
+
+    def begin(number: int) -> None:
+        begun.append(number)
+        one.done(number)
+
+    for number in range(5000):
+        one.take(number, partial(begin, number))
+    one.done("first")
+    assert begun == list(range(5000))
 
 
 async def test_all_rooms_of_a_process_share_their_turns() -> None:

@@ -17,6 +17,7 @@ import msgspec
 
 from hubbub import Context, Server, ToolAnnotations
 from hubbub.packs.peers.arguments import Arguments
+from hubbub.packs.peers.javascript import well_formed
 
 Result: TypeAlias = dict[str, Any]
 Run: TypeAlias = Callable[[Arguments], Awaitable[Result]]
@@ -66,7 +67,7 @@ class ContractTool(msgspec.Struct, frozen=True):
 
         def register(function: Run) -> Run:
             async def run(arguments: dict[str, Any], context: Context) -> Any:
-                return await function(self.read(arguments, context))
+                return _sayable(await function(self.read(arguments, context)))
 
             self._register(server, run, function.__doc__)
             return function
@@ -78,7 +79,7 @@ class ContractTool(msgspec.Struct, frozen=True):
 
         def register(function: RunWithContext) -> RunWithContext:
             async def run(arguments: dict[str, Any], context: Context) -> Any:
-                return await function(self.read(arguments, context), context)
+                return _sayable(await function(self.read(arguments, context), context))
 
             self._register(server, run, function.__doc__)
             return function
@@ -104,3 +105,12 @@ class ContractTool(msgspec.Struct, frozen=True):
             checks_arguments=False,
             fails_as_result=True,
         )(run)
+
+
+def _sayable(result: Result) -> Result:
+    """A result as MCP can say it: peers may send halves of characters, and one must not take the rest with it."""
+    try:
+        msgspec.json.encode(result)
+    except UnicodeEncodeError:
+        return {key: well_formed(value) for key, value in result.items()}
+    return result

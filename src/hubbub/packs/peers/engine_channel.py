@@ -14,6 +14,8 @@ from hubbub import bounds
 from hubbub.packs.peers.failures import ChannelClosed, FrameTooLarge, QueueFull
 
 _CLOSED: Final = "the channel is closed"
+_FRAME_BYTES: Final = 64
+"""What keeping a message takes besides its own bytes, about; so that empty ones count, too."""
 
 
 class EngineChannel:
@@ -61,7 +63,7 @@ class EngineChannel:
             return
         if self._listener is None:
             self._early.append(data)
-            self._early_bytes += len(data)
+            self._early_bytes += len(data) + _FRAME_BYTES
             if self._early_bytes > bounds.PEER_QUEUE_BYTES:
                 self.close()
         else:

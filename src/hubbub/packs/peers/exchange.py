@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
+from hubbub import bounds
 from hubbub.packs.peers.failures import PeersError
 from hubbub.packs.peers.finder import Finder
 from hubbub.packs.peers.link import Link, Role
@@ -43,6 +45,7 @@ class Exchange:
         self._finder = finder
         self._negotiator = negotiator
         self._event = event
+        self._told_at = -bounds.PEERS_TOO_MANY_S
 
     def take(self, message: Incoming) -> None:
         """One message. That somebody is gone is seen by their channel: anybody could say so here."""
@@ -116,9 +119,16 @@ class Exchange:
         if known is not None:
             return known
         if self._roster.is_full:
-            self._event("connection_failed", detail={"uuid": address, "reason": "too many peers"})
+            self._tell_that_it_is_full(address)
             return None
         return self._roster.add(address, self._finder.stream_of(address))
+
+    def _tell_that_it_is_full(self, address: str) -> None:
+        """Now and then: whoever is at the door could push out what those inside said."""
+        now = time.monotonic()
+        if now - self._told_at >= bounds.PEERS_TOO_MANY_S:
+            self._told_at = now
+            self._event("connection_failed", detail={"uuid": address, "reason": "too many peers"})
 
     def _forget_if_unconnected(self, peer: Peer) -> None:
         """The engine made no connection: the ICE servers cannot be used."""

@@ -161,3 +161,15 @@ def _notation(digits: str, exponent: int) -> str:
         return f"0.{'0' * -exponent}{digits}"
     mantissa = digits if count == 1 else f"{digits[0]}.{digits[1:]}"
     return f"{mantissa}e{exponent - 1:+d}"
+
+
+def well_formed(value: Any) -> Any:
+    """A value whose texts have no halves of surrogate pairs any more: `toWellFormed` for all that JSON knows."""
+    match value:
+        case str():
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case dict():
+            return {well_formed(key): well_formed(item) for key, item in value.items()}
+        case list() | tuple():
+            return [well_formed(item) for item in value]
+    return value

@@ -59,6 +59,7 @@ class Link:
         self.asked_at = clock()
         self.is_closed = False
         self.reason = ""
+        self.is_parting = False
         self.is_described = False
         """Whether the other end's description is known; addresses that come before wait."""
         self.early: list[Candidate] = []
@@ -70,6 +71,7 @@ class Link:
         self._strange = 0
         self._held: Channel | None = None
         self._settled = asyncio.Event()
+        self._over = asyncio.Event()
         self.has_been_open = False
         self.channel: Channel | None = None
         self.bulk: Channel | None = None
@@ -140,6 +142,19 @@ class Link:
         if self.is_closed:
             raise ChannelClosed(self.reason)
 
+    async def part(self, word: str) -> None:
+        """Say a last word, and wait until the other end closes: what it has not read by then, it never reads.
+
+        Raises: ChannelClosed, FrameTooLarge, QueueFull.
+        """
+        self.is_parting = True
+        self.send(word)
+        await self._over.wait()
+
+    def release(self) -> None:
+        """The other end has heard our last word, or leaves too."""
+        self._over.set()
+
     async def close(self, reason: str) -> None:
         """End it."""
         self._ended(reason)
@@ -198,6 +213,7 @@ class Link:
 
     def _ended(self, reason: str) -> None:
         if not self.is_closed:
-            self.is_closed, self.reason = True, reason
+            self.is_closed, self.reason = True, "we left" if self.is_parting else reason
             self._settled.set()
-            self._owner.link_closed(self, reason)
+            self._over.set()
+            self._owner.link_closed(self, self.reason)

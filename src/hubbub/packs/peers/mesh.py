@@ -154,9 +154,8 @@ class Mesh:
     async def _part(self, link: Link) -> None:
         try:
             async with asyncio.timeout(_GOODBYE_S):
-                if link.is_open and link.channel is not None:
-                    link.send(_BYE)
-                    await link.channel.drain(0)
+                if link.is_open:
+                    await link.part(_BYE)
         except (PeersError, TimeoutError):
             pass
         await link.close("we left")
@@ -263,7 +262,10 @@ class Mesh:
 
     def drop(self, peer: Peer, link: Link, reason: str) -> None:
         """End a connection."""
-        self.spawn(link.close(reason))
+        if self.state == "stopped":
+            link.release()
+        else:
+            self.spawn(link.close(reason))
 
     # -- names -------------------------------------------------------------------------------
 
@@ -383,6 +385,9 @@ class Mesh:
         self.event("connected")
 
     def _ask(self, stream_id: str) -> None:
+        if stream_id == self.options.target_stream_id:
+            self._play(stream_id)
+            return
         self._turns.add(stream_id)
         is_patient = not self._finder.is_our_turn(stream_id)
         turns().take((id(self), stream_id), lambda: self._play(stream_id), is_patient=is_patient)

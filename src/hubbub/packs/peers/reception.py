@@ -60,6 +60,9 @@ class Host(Protocol):
     def strand(self, peer: Peer, message: StrandOffer) -> None:
         """One more connection for bytes is made."""
 
+    def greet(self, peer: Peer) -> None:
+        """Say hello to one peer."""
+
     def updated(self, peer: Peer) -> None:
         """A hello passed."""
 
@@ -211,7 +214,7 @@ class Reception:
     def admit(self, peer: Peer, envelope: Envelope, hello: Hello) -> None:
         """Take a hello whose name is free."""
         peer.claim = None
-        before = self._shown(peer)
+        before, was_rejected = self._shown(peer), peer.standing.rejected_reason is not None
         try:
             self._host.trust.take_hello(peer.standing, envelope, hello)
         except Refused as refused:
@@ -220,6 +223,8 @@ class Reception:
         peer.refusals = 0
         if not isinstance(hello, HelloAck):
             self._host.say(peer, HelloAck.kind, self._host.trust.hello())
+            if was_rejected:
+                self._host.greet(peer)  # Its answer to our last hello was lost on us, and may have to prove something.
         if self._shown(peer) != before:
             self._host.event("sync_peer_updated", **self._shown(peer))
         self._host.updated(peer)

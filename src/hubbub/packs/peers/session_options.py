@@ -157,6 +157,9 @@ def _room(
     if is_enforcing and not taken:
         raise refused("join_token_secret is required with enforce_join_token: without it no token can be checked")
     allowed = tuple(filter(None, map(sanitise, settings.allow_peer_stream_ids)))
+    force_turn = arguments.flag("force_turn", False)
+    if force_turn and not any(url.startswith("turn") for url in settings.ice_servers):
+        raise refused("force_turn needs a TURN server, and there is none; HUBBUB_PEERS_ICE_SERVERS names one")
     return RoomOptions(
         room=room,
         stream_id=stream_id,
@@ -166,7 +169,7 @@ def _room(
         label=(arguments.text("label") or "mcp_bridge")[:_LABEL_CHARACTERS],
         engine=settings.engine,
         ice_servers=_ice_servers(settings),
-        force_turn=arguments.flag("force_turn", False),
+        force_turn=force_turn,
         heartbeat_s=numbers["heartbeat_ms"] / 1000,
         reconnect_s=numbers["reconnect_ms"] / 1000,
         max_reconnect_s=max(numbers["max_reconnect_ms"], numbers["reconnect_ms"]) / 1000,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import http
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -57,6 +58,27 @@ class _Line:
             pass
 
 
+def _counted(limit: int) -> type[ServerConnection]:
+    """Connections of which one address has only so many, also of those that never say what they want."""
+    open_ones: Counter[str] = Counter()
+
+    class Counted(ServerConnection):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            self._from = _address(self)
+            open_ones[self._from] += 1
+            if open_ones[self._from] > limit:
+                self.transport.abort()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            open_ones[self._from] -= 1
+            if not open_ones[self._from]:
+                del open_ones[self._from]
+
+    return Counted
+
+
 class SignalServer:
     """Serves one port."""
 
@@ -68,7 +90,10 @@ class SignalServer:
         idle_s: float = bounds.SIGNAL_IDLE_S,
         join_grace_s: float = bounds.SIGNAL_JOIN_GRACE_S,
     ) -> None:
+        limits = limits or SignalLimits()
         self.board = Switchboard(limits, clock=time.monotonic)
+        # Twice as many as may stay, so that those who may not can still be told why.
+        self._connection = _counted(2 * limits.clients_of_one_address)
         self._allowed_origins = frozenset(allowed_origins)
         self._idle_s = idle_s
         self._join_grace_s = join_grace_s
@@ -90,6 +115,7 @@ class SignalServer:
             host,
             port,
             process_request=self._before,
+            create_connection=self._connection,
             max_size=bounds.SIGNAL_MESSAGE_BYTES,
             max_queue=16,
             # Half for the next ping, half for its answer.

@@ -15,6 +15,7 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.packs.peers.failures import WireError
+from hubbub.packs.peers.javascript import well_formed
 
 Message: TypeAlias = Mapping[str, Any]
 WireName: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=bounds.SIGNAL_NAME_CHARACTERS)]
@@ -143,7 +144,8 @@ def read_message(fields: object) -> Incoming | None:
             case "offerSDP" | "play":
                 return PlayRequest(_uuid(fields))
             case "alert" | "error":
-                return Alert(str(fields.get("message", ""))[: bounds.PROBLEM_CHARACTERS], request == "error")
+                message = well_formed(str(fields.get("message", ""))[: bounds.PROBLEM_CHARACTERS])
+                return Alert(message, request == "error")
             case "bye" | "hangup":
                 return Gone(_uuid(fields))
             case None:

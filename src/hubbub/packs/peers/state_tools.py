@@ -32,7 +32,9 @@ _GET: Final[Fields] = {
 }
 _SYNC: Final[Fields] = {
     **SESSION,
-    "mode": string("Ask for all that others have, or send all that is here.", enum=["request", "send"]),
+    "mode": string(
+        "Ask for all that others have, or send all that is here.", enum=["request", "send"], default="request"
+    ),
     **TARGET,
 }
 

@@ -18,20 +18,27 @@ class TokenRefused(ValueError):
     """Why a token is no good, in the words of the original."""
 
 
-def mint(secret: str, room: str, stream_id: str, expires_ms: int, nonce: str) -> str:
-    """A token for one stream in one room."""
-    claims = {"room": room, "stream_id": stream_id, "exp": expires_ms, "nonce": nonce}
+def mint(secret: str, room: str, stream_id: str, expires_ms: int, nonce: str, key: str | None = None) -> str:
+    """A token for one stream in one room; `key`: only for who has the other half of this public key.
+
+    Whoever is shown a token could show it as their own. An original does not look at the key.
+    """
+    claims: dict[str, Any] = {"room": room, "stream_id": stream_id, "exp": expires_ms, "nonce": nonce}
+    if key is not None:
+        claims["key"] = key
     head = _encode(stringify(claims).encode())
     return f"{head}.{_encode(_signature(secret, head))}"
 
 
-def check(token: str, secrets: Sequence[str], room: str, stream_id: str, now_ms: float) -> None:
+def check(token: str, secrets: Sequence[str], room: str, stream_id: str, now_ms: float) -> str | None:
     """Check a token that came from the stream of that id; without secrets any token is good.
+
+    Returns: the public key that it is for, if it names one.
 
     Raises: TokenRefused.
     """
     if not secrets:
-        return
+        return None
     claims = open_token(token, secrets)
     if claims.get("room") is not None and claims["room"] != room:
         raise TokenRefused("join token room mismatch")
@@ -42,6 +49,8 @@ def check(token: str, secrets: Sequence[str], room: str, stream_id: str, now_ms:
         raise TokenRefused("invalid token payload: exp is not a number")
     if expires is not None and expires <= now_ms:
         raise TokenRefused("join token expired")
+    key = claims.get("key")
+    return None if key is None else str(key)
 
 
 def open_token(token: str, secrets: Sequence[str]) -> dict[str, Any]:

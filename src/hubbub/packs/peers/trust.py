@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
+from hubbub import bounds
 from hubbub.packs.peers import session_mac, tokens
 from hubbub.packs.peers.javascript import stringify
-from hubbub.packs.peers.names import short_id
+from hubbub.packs.peers.names import sanitise, short_id
 from hubbub.packs.peers.peer_view import Handshake
 from hubbub.packs.peers.room import RoomOptions
 from hubbub.packs.peers.sealing import KeyPair
@@ -41,6 +42,8 @@ class Standing:
         self.rejected_reason: str | None = None
         self.capabilities = Capabilities()
         self.key: bytes | None = None
+        self.has_proved_key = False
+        """Whether it signed the answer to our hello: a hello and the token in it can be repeated by who heard them."""
         self.use: session_mac.KeyUse | None = None
         self.wanted_strands = 1
 
@@ -95,7 +98,8 @@ class Trust:
         if options.join_token is not None or not options.join_token_secrets:
             return options.join_token
         expires_ms = int((self._clock() + options.join_token_ttl_s) * 1000)
-        return tokens.mint(options.join_token_secrets[0], options.room, options.stream_id, expires_ms, short_id("join"))
+        secret, nonce = options.join_token_secrets[0], short_id("join")
+        return tokens.mint(secret, options.room, options.stream_id, expires_ms, nonce, self._keys.public)
 
     def take_hello(self, standing: Standing, envelope: Envelope, hello: Hello) -> None:
         """Check a hello or its answer, and remember who it was.
@@ -105,14 +109,16 @@ class Trust:
         """
         try:
             self._check_name(envelope.from_stream_id)
-            is_authenticated = self._check_token(envelope.from_stream_id, hello.join_token)
+            is_authenticated, needs_proof = self._check_token(envelope.from_stream_id, hello)
             self._take_key(standing, hello.public_key)
         except Refused as refused:
             standing.handshake, standing.rejected_reason = "rejected", str(refused)
             standing.is_authenticated, standing.key, standing.use = False, None, None
             raise
+        standing.has_proved_key = standing.has_proved_key or _is_signed(standing, envelope)
         standing.stream_id = envelope.from_stream_id
-        standing.is_authenticated, standing.rejected_reason = is_authenticated, None
+        standing.is_authenticated = is_authenticated and (standing.has_proved_key or not needs_proof)
+        standing.rejected_reason = None
         standing.capabilities = hello.capabilities
         standing.wanted_strands = hello.bulk_connections
         if isinstance(hello, HelloAck) or standing.handshake == "ready":
@@ -126,19 +132,24 @@ class Trust:
             raise Refused(OUR_NAME)
         if not stream_id or (allowed and stream_id not in allowed):
             raise Refused(NOT_ALLOWED)
+        if len(stream_id) > bounds.SIGNAL_NAME_CHARACTERS or sanitise(stream_id) != stream_id:
+            raise Refused("invalid stream id")
 
-    def _check_token(self, stream_id: str, token: str | None) -> bool:
-        options = self._options
+    def _check_token(self, stream_id: str, hello: Hello) -> tuple[bool, bool]:
+        """Whether the token is good, and whether only together with a proof that the peer has its key."""
+        options, token, key = self._options, hello.join_token, None
         try:
             if token is None and options.enforce_join_token:
                 raise tokens.TokenRefused(tokens.REQUIRED)
             if token is not None:
-                tokens.check(token, options.join_token_secrets, options.room, stream_id, self._clock() * 1000)
+                key = tokens.check(token, options.join_token_secrets, options.room, stream_id, self._clock() * 1000)
+            if key is not None and key != hello.public_key:
+                raise tokens.TokenRefused("join token key mismatch")
         except tokens.TokenRefused as refused:
             if options.enforce_join_token:
                 raise Refused(str(refused)) from refused
-            return False
-        return True
+            return False, False
+        return True, key is not None
 
     def _take_key(self, standing: Standing, public_key: str | None) -> None:
         if public_key is None:
@@ -151,6 +162,7 @@ class Trust:
             raise Refused("invalid public key") from error
         if key != standing.key:
             standing.key, standing.use = key, self._uses.of(key, self._now_ms())
+            standing.has_proved_key = False
 
     # -- what goes out -------------------------------------------------------------------
 
@@ -230,3 +242,9 @@ class Trust:
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)
+
+
+def _is_signed(standing: Standing, envelope: Envelope) -> bool:
+    if standing.key is None or envelope.mac is None:
+        return False
+    return session_mac.is_signed(standing.key, envelope.signed_text, envelope.mac)

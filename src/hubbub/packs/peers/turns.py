@@ -26,6 +26,7 @@ class Turns:
         self._taken: dict[Hashable, asyncio.TimerHandle] = {}
         self._waiting: dict[Hashable, Callable[[], None]] = {}
         self._patient: dict[Hashable, Callable[[], None]] = {}
+        self._is_calling = False
 
     def take(self, key: Hashable, begin: Callable[[], None], *, is_patient: bool = False) -> None:
         """Begin when it is this one's turn: at once if one is free, or if it has one already.
@@ -52,12 +53,18 @@ class Turns:
             self._next()
 
     def _next(self) -> None:
-        while (waiting := self._waiting or self._patient) and len(self._taken) < self._limit:
-            key = next(iter(waiting))
-            begin = waiting.pop(key)
-            # Whoever forgets to give it back keeps nobody waiting for ever.
-            self._taken[key] = asyncio.get_running_loop().call_later(self._longest_s, self.done, key)
-            begin()
+        if self._is_calling:
+            return  # Whoever began gave its turn back at once: the loop below sees that.
+        self._is_calling = True
+        try:
+            while (waiting := self._waiting or self._patient) and len(self._taken) < self._limit:
+                key = next(iter(waiting))
+                begin = waiting.pop(key)
+                # Whoever forgets to give it back keeps nobody waiting for ever.
+                self._taken[key] = asyncio.get_running_loop().call_later(self._longest_s, self.done, key)
+                begin()
+        finally:
+            self._is_calling = False
 
 
 def turns() -> Turns:

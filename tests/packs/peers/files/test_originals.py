@@ -258,10 +258,11 @@ async def test_an_offer_that_is_refused_fails_at_once(tmp_path: Path) -> None:
     async with beside_original(tmp_path) as (bob, olga):
         refusal = "total_bytes must be 1..10"
         olga.answers = lambda kind, payload: olga.say(
-            "file.nack", {"transfer_id": payload["transfer_id"], "expected_seq": 0, "reason": refusal}
+            "file.nack", {"transfer_id": payload["transfer_id"], "expected_seq": 0, "reason": f"{refusal}\ud800\n"}
         )
-        with pytest.raises(ToolFailure, match=refusal):
+        with pytest.raises(ToolFailure, match=refusal) as failure:
             await bob.files.send_data(DATA, Sending())
+        assert str(failure.value).isprintable()
 
 
 # -- liars -----------------------------------------------------------------------------------

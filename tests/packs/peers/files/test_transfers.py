@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.packs.peers.files.ends import FileEnd, begun, file_room, pair
@@ -152,8 +154,26 @@ async def test_one_lost_envelope_of_each_kind_does_no_harm(kind: str, tmp_path: 
         ann.notes.loses = bob.notes.loses = loses  # type: ignore[method-assign]
         path = ann.write("x", 300_000)
         sent = await ann.files.send_path(path, Sending())
-        assert (lost, sent.status) == ([kind], "completed")
+        await bob.notes.until(lambda: lost)
+        assert sent.status == "completed"
         assert bob.content(bob.files.incoming[0]) == Path(path).read_bytes()
+
+
+async def test_a_receiver_that_leaves_as_soon_as_it_has_the_file_has_confirmed_it(tmp_path: Path) -> None:
+    async with pair(tmp_path) as (ann, bob):
+        leaving: list[asyncio.Task[None]] = []
+        told = bob.notes.on_event
+
+        def on_event(type: str, fields: Mapping[str, Any]) -> None:
+            told(type, fields)
+            if type == "file_received":
+                bob.notes.files = None  # It hears no more of it, whatever the sender still says.
+                leaving.append(asyncio.create_task(bob.mesh.disconnect()))
+
+        bob.notes.on_event = on_event  # type: ignore[method-assign]
+        sent = await ann.files.send_data(b"x" * 100, Sending(timeout_s=3))
+        assert sent.status == "completed"
+        await asyncio.wait(leaving)
 
 
 async def test_a_receiver_that_never_answers_is_given_up(tmp_path: Path) -> None:

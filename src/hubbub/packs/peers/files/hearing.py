@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from hubbub.packs.peers.failures import PeersError
+from hubbub.packs.peers.files.names import printable
 from hubbub.packs.peers.files.parts import Span, read_spans
 from hubbub.packs.peers.wire import (
     Envelope,
@@ -63,14 +64,14 @@ class Hearing:
             case FileNack(reason=reason) if reason in _GOES_BACK:
                 self.back = reason
             case FileNack(reason=reason):
-                self.refusal = reason[:_REASON_CHARACTERS] or "refused"
+                self.refusal = printable(reason[:_REASON_CHARACTERS]) or "refused"
             case FileCompleteAck():
                 self.complete = said.file_hash.lower(), said.total_bytes
         self._news.set()
 
     def forget(self) -> None:
-        """What was said before does not answer the next question; only a refusal stands."""
-        self.accept = self.state = self.complete = self.back = None
+        """What was said before does not answer the next question; only the last word on the whole file stands."""
+        self.accept = self.state = self.back = None
 
     def wake(self) -> None:
         """Let whoever waits look again."""

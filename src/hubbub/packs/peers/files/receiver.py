@@ -209,6 +209,9 @@ class Receiver:
             self._fail(HASH_MISMATCH)
             return
         transfer.settle("completed")
+        # Whoever waits for the file may leave as soon as it is told, so the sender has to know before.
+        if self._wants_answer or self.answers.is_hubbub:
+            self.answers.confirm()
         self._end.emit(
             "file_received",
             transfer_id=transfer.transfer_id,
@@ -221,8 +224,6 @@ class Receiver:
             spooled=transfer.is_spooled,
             spool_path=self._store.path,
         )
-        if self._wants_answer:
-            self.answers.confirm()
         self._end.finished(transfer)
 
     def _fail(self, reason: str) -> None:

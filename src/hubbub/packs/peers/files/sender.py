@@ -90,6 +90,9 @@ class Sender:
                 await self._finish()
                 return
             except (Interrupted, ChannelClosed) as interruption:
+                if self._is_confirmed:
+                    await self._confirmed()
+                    return
                 progress = max(transfer.confirmed_bytes, transfer.layout.offset(self._next_seq))
                 retries = 1 if progress > confirmed else retries + 1
                 confirmed = max(confirmed, progress)
@@ -271,6 +274,17 @@ class Sender:
             raise Interrupted("timed out waiting for file.complete_ack")
         if self._hearing.complete[0] != transfer.file_hash:
             raise PeersError("file hash mismatch")
+        await self._confirmed()
+
+    @property
+    def _is_confirmed(self) -> bool:
+        """Whether the other end has said that it has the file; it may be gone since."""
+        said, transfer = self._hearing.complete, self._transfer
+        is_sent = self._sent_to >= transfer.layout.total_chunks > 0
+        return is_sent and said is not None and said[0] == transfer.file_hash
+
+    async def _confirmed(self) -> None:
+        transfer = self._transfer
         transfer.confirmed_bytes, transfer.next_seq = transfer.layout.total_bytes, transfer.layout.total_chunks
         self._told_at = 0.0
         await self._tell_progress()
