@@ -72,12 +72,16 @@ def test_progress_comes_in_order(place: Place, within: Within, mode: str) -> Non
     async def scenario() -> None:
         async with connected(place, mode) as client:
             heard: list[tuple[float, float | None, str | None]] = []
+            has_gone_on = asyncio.Event()
 
             async def progress(value: float, total: float | None, message: str | None) -> None:
                 heard.append((value, total, message))
                 await client.call_tool("go_on")
+                if value == total:
+                    has_gone_on.set()
 
             result = await client.call_tool("paced", {"steps": 3}, progress_handler=progress)
+            await has_gone_on.wait()  # a client that is closed with a call on its way fails
             assert result.content[0].text == "3 steps"
             assert heard == [(step, 3, f"step {step}") for step in range(1, 4)]
 
