@@ -72,8 +72,12 @@ class Shown:
     def _named(self, kind: Named, view: View) -> dict[str, Item]:
         if self._settings is None:
             return kind.listed
-        found = view.choose(kind.listed, _qualified)
-        return {name: item for name, item in found.items() if self.has(item.server) and _may_be_used(item, view)}
+        found, servers = view.choose(kind.listed, _qualified), self._servers
+        return {
+            name: item
+            for name, item in found.items()
+            if (servers is None or item.server in servers) and _may_be_used(item, view)
+        }
 
     def _addressed(self, kind: Addressed) -> dict[str, Item]:
         if self._servers is None:
@@ -90,5 +94,4 @@ def _may_be_used(item: Item, view: View) -> bool:
     # What is left out stays so, also when another server comes with the same name and both get longer ones.
     if item.wanted != item.name and view.leaves_out(item.wanted):
         return False
-    hints = item.annotations
-    return not view.read_only or (hints is not None and hints.read_only_hint is True)
+    return not view.read_only or ((hints := item.annotations) is not None and hints.read_only_hint is True)
