@@ -99,7 +99,7 @@ def _as_click(name: str, entry: PackEntry, place: str) -> click.Command:
         name,
         add_help_option=False,
         context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-        short_help=f"A command of the pack {entry.name}.",
+        short_help=f"Of the pack {entry.name}: {entry.pack.summary}.",
     )
     @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
     def command(arguments: tuple[str, ...]) -> int:
