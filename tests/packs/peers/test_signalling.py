@@ -353,6 +353,20 @@ def test_an_address_that_others_reach_must_be_meant(host: str) -> None:
     check_address(host, insecure=True)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--port", "99999"], "port must be 0-65535.; try another --port"),
+        (["--host", "nowhere.invalid", "--insecure"], "try another --host"),
+    ],
+)
+def test_an_address_that_cannot_be_had_is_told_in_one_line(arguments: list[str], told: str) -> None:
+    done = subprocess.run([HUBBUB, "signal", *arguments], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("hubbub: cannot listen on ")
+    assert told in done.stderr
+
+
 def test_the_command_serves_until_it_is_told_to_stop() -> None:
     with subprocess.Popen([HUBBUB, "signal", "--port", "0"], stderr=subprocess.PIPE, text=True) as process:
         try:

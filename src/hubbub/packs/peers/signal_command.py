@@ -7,8 +7,8 @@ of what they exchange then. It listens to this machine only, unless told otherwi
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import signal
+import socket
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
@@ -16,6 +16,7 @@ from typing import Any
 
 from hubbub import bounds
 from hubbub.errors import SettingsError
+from hubbub.net.listening import refuse_strangers
 from hubbub.packs.peers.signal_rules import SignalLimits
 
 
@@ -28,10 +29,10 @@ def main(arguments: list[str]) -> int:
     check_address(given.host, insecure=given.insecure)
     try:
         asyncio.run(_serve(given))
-    except OSError as error:
-        raise SettingsError(
-            f"cannot listen on {given.host}:{given.port}: {error.strerror or error}; try another --port"
-        ) from error
+    except (OSError, OverflowError) as error:
+        told = getattr(error, "strerror", None) or error
+        flag = "--host" if isinstance(error, socket.gaierror) else "--port"
+        raise SettingsError(f"cannot listen on {given.host}:{given.port}: {told}; try another {flag}") from error
     return 0
 
 
@@ -78,17 +79,8 @@ def check_address(host: str, *, insecure: bool) -> None:
 
     Raises: SettingsError.
     """
-    if insecure or host == "localhost":
-        return
-    try:
-        is_loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_loopback = False
-    if not is_loopback:
-        raise SettingsError(
-            f"--host {host} may be reached by others, and whoever reaches it may let peers meet there; "
-            "listen on 127.0.0.1, or add --insecure if that is what you want"
-        )
+    if not insecure:
+        refuse_strangers(host, f"--host {host}", "let peers meet there")
 
 
 async def _serve(given: Namespace) -> None:

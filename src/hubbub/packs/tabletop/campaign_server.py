@@ -6,7 +6,6 @@ It answers whoever reaches its port, so it listens to this machine only unless t
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import signal
 import sys
 from argparse import ArgumentParser
@@ -15,7 +14,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from hubbub import bounds
-from hubbub.errors import SettingsError
+from hubbub.net.listening import refuse_strangers
 from hubbub.packs.tabletop.choosing import given_url, quieten_grpc
 from hubbub.packs.tabletop.failures import Failure
 from hubbub.packs.tabletop.settings import TabletopSettings
@@ -70,18 +69,8 @@ def check_address(address: str, *, insecure: bool) -> None:
 
     Raises: SettingsError.
     """
-    host = address.rpartition(":")[0].strip("[]")
-    if insecure or host == "localhost":
-        return
-    try:
-        is_loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_loopback = False
-    if not is_loopback:
-        raise SettingsError(
-            f"--addr {address} may be reached by others, and whoever reaches it may change every campaign; "
-            "listen on localhost, or add --insecure if only friends are there"
-        )
+    if not insecure:
+        refuse_strangers(address.rpartition(":")[0], f"--addr {address}", "change every campaign")
 
 
 async def _serve(address: str, url: str | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import signal
 import sys
 import threading
@@ -10,6 +9,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any, Final
 
 from hubbub.errors import SettingsError
+from hubbub.net.listening import refuse_strangers
 from hubbub.packs.activity.settings import ActivitySettings
 from hubbub.packs.activity.sidecar_token import token_of
 from hubbub.settings import gather, read_settings
@@ -96,15 +96,8 @@ def check_host(host: str, *, insecure: bool) -> None:
 
     Raises: SettingsError.
     """
-    try:
-        is_own = host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        is_own = False
-    if not (is_own or insecure):
-        raise SettingsError(
-            f"--host {host} may be reached by others, and whoever reaches it may see the screen; "
-            "listen on 127.0.0.1, or add --insecure if only friends are there"
-        )
+    if not insecure:
+        refuse_strangers(host, f"--host {host}", "see the screen")
 
 
 def make_engine(name: str, omniparser_url: str, settings: ActivitySettings) -> Engine:
