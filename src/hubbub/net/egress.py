@@ -8,6 +8,7 @@ in (IPv4 in IPv6 in all its forms) is unwrapped first. Pure; `hubbub.net.door` a
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 from typing import Final, Literal, TypeAlias
 
@@ -39,6 +40,7 @@ _ORDER: Final[tuple[Kind, ...]] = ("public", "private", "loopback", "forbidden")
 _PRIVATE_SUFFIXES: Final = (".local", ".internal", ".lan", ".home.arpa", ".intranet", ".corp", ".home", ".private")
 
 
+@functools.lru_cache(maxsize=1024)
 def kind_of(text: str) -> Kind:
     """What kind of address this is, by the worst of all that it stands for."""
     try:

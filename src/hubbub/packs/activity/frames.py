@@ -69,17 +69,20 @@ async def build_frame(sources: Sources, reason: Any) -> NowFrame:
 
 async def look_at_health(sources: Sources, snapshots: Snapshots) -> SystemHealth:
     """How everything is; never fails."""
-    info, probe, protection = await asyncio.gather(
-        or_failure(sources.info()), or_failure(sources.probe()), snapshots.compare()
-    )
-    failures = {"activitywatch": info, "sidecar": probe}
+    # ActivityWatch is the slowest, so it is asked at once, and the rest while it thinks.
+    async with asyncio.TaskGroup() as group:
+        probing = group.create_task(or_failure(sources.probe()))
+        comparing = group.create_task(snapshots.compare())
+        greeting = await or_failure(sources.greet())
+    probe, protection = probing.result(), comparing.result()
+    failures = {"activitywatch": greeting, "sidecar": probe}
     causes = {name: part.cause() for name, part in failures.items() if isinstance(part, SourceFailure)}
     if protection.cause is not None:
         causes["protected_env"] = protection.cause
     body = None if isinstance(probe, SourceFailure) else probe
     is_there = body is not None and _flag(body, "ok", otherwise="ok" not in body)
     return SystemHealth(
-        aw_ok=not isinstance(info, SourceFailure),
+        aw_ok=not isinstance(greeting, SourceFailure),
         sidecar_probe_status=is_there,
         preflight_ok=body is not None and _flag(body, "preflight_ok", otherwise=is_there),
         protected_env_ok=protection.ok,

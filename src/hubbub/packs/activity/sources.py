@@ -79,6 +79,14 @@ class Sources:
         async with self._telling():
             return self._shown_info(await self._watch.info())
 
+    async def greet(self) -> None:
+        """See whether ActivityWatch answers as it should.
+
+        Raises: SourceFailure.
+        """
+        async with self._telling():
+            await self._watch.info()
+
     async def state(self) -> tuple[dict[str, Any] | SourceFailure, Catalogue | SourceFailure]:
         """What it says of itself, and every bucket; either may have failed."""
         info, buckets = await self._watch.state()
