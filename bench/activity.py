@@ -22,7 +22,7 @@ from typing import Any
 
 from bench.figures import Bound, Goal, Measure, Pace, Round, Suite
 from bench.lines import Lines
-from bench.process import ROOT, BenchError, ServerProcess
+from bench.process import ROOT, BenchError, ServerProcess, on_any_core
 
 _FOLDER = ROOT / ".cache" / "bench" / "activity"
 _WATCH = ROOT / ".judges" / "activitywatch" / "bin" / "aw-server"
@@ -167,14 +167,15 @@ def _listening(command: Sequence[str], path: str, environment: dict[str, str]) -
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    process = subprocess.Popen(
-        [*command, "--port", str(port)],
-        cwd=ROOT,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    with on_any_core():
+        process = subprocess.Popen(
+            [*command, "--port", str(port)],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
     try:
         deadline = time.monotonic() + _START_S
         while True:

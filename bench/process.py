@@ -10,6 +10,8 @@ import os
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -28,6 +30,19 @@ class BenchError(Exception):
 def pin_generator() -> None:
     """Keep this process to its core."""
     os.sched_setaffinity(0, {GENERATOR_CORE})
+
+
+@contextmanager
+def on_any_core() -> Iterator[None]:
+    """Children that are started here go where there is room.
+
+    For servers that the measured one asks: held to one core they could only answer one after the other.
+    """
+    os.sched_setaffinity(0, set(_CORES))
+    try:
+        yield
+    finally:
+        pin_generator()
 
 
 class ServerProcess:
