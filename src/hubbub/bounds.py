@@ -172,6 +172,8 @@ NEXT_ADDRESS_S: Final = 0.25
 """After so long the next address of a server is tried as well (RFC 8305)."""
 KEPT_CONNECTION_S: Final = 15.0
 """A connection to a server that nobody uses."""
+FAREWELL_S: Final = 0.005
+"""A server that takes one request for each connection has so long to close it, then we do."""
 BODY_WAITING_BYTES: Final = 256 * 1024
 """Of an answer that nobody reads; beyond it the server has to wait."""
 BODY_PIECE_BYTES: Final = 64 * 1024

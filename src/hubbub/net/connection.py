@@ -29,6 +29,9 @@ class Connection(asyncio.Protocol):
         self._head_bytes = 0
         self._answer: Answer | None = None
         self._is_paused = self._is_lost = False
+        self._transport: asyncio.Transport
+        self._is_open = False
+        self._unsent = b""
         self._idle_s: float | None = None
         self._heard_at = 0.0
         self._watch: asyncio.TimerHandle | None = None
@@ -40,25 +43,33 @@ class Connection(asyncio.Protocol):
         return self._answer is None and not self._is_lost and not self._transport.is_closing()
 
     def send(self, request: bytes, idle_s: float | None) -> Answer:
-        """Send a request, head and body; the server may be silent for so long."""
+        """Send a request, head and body, now or when the connection is open; the server may be silent for so long."""
         answer = self._answer = Answer(self._loop, self.drop, self._resume)
         self._head_bytes = 0
         self._idle_s = idle_s
-        if idle_s is not None:
-            self._heard_at = self._loop.time()
-            self._watch = self._loop.call_later(idle_s, self._look)
-        self._transport.write(request)
+        if self._is_open:
+            self._write(request)
+        else:
+            self._unsent = request
         return answer
 
     def drop(self) -> None:
         """End it at once; who waits for an answer is told."""
-        self._transport.abort()
+        if self._is_open:
+            self._transport.abort()
+        else:
+            self._is_lost = True
 
     # -- what the loop tells -------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """It is open."""
         self._transport = cast("asyncio.Transport", transport)
+        self._is_open = True
+        if self._is_lost:
+            self.drop()
+        elif self._answer is not None:
+            self._write(self._unsent)
 
     def data_received(self, data: bytes) -> None:
         """Parse; the answer is filled from within."""
@@ -132,10 +143,17 @@ class Connection(asyncio.Protocol):
         answer.finish()
         if self._parser.should_keep_alive():
             self._freed(self)
-        else:
-            self._transport.close()
+        else:  # later, for whoever waits for the answer does not wait for this
+            self._loop.call_later(bounds.FAREWELL_S, self._transport.close)
 
     # -- inside --------------------------------------------------------------------------
+
+    def _write(self, request: bytes) -> None:
+        if self._idle_s is not None:
+            self._heard_at = self._loop.time()
+            self._watch = self._loop.call_later(self._idle_s, self._look)
+        if request:
+            self._transport.write(request)
 
     def _has_length(self) -> bool:
         return "content-length" in self._headers or "transfer-encoding" in self._headers

@@ -7,8 +7,10 @@ made with the first connection that needs it: to make one takes longer than to c
 from __future__ import annotations
 
 import asyncio
+import errno
 import functools
 import ipaddress
+import os
 import re
 import socket
 from base64 import b64encode
@@ -23,6 +25,7 @@ from hubbub.net.connection import Connection
 
 MakeSocket = Callable[[tuple[Any, ...]], socket.socket]
 _TARGET: Final = re.compile(r"[!-~]*")
+_CONNECTING: Final = (errno.EINPROGRESS, errno.EALREADY)
 _TURNS: Final = 100
 """Of the loop, within which connections that were dropped are gone."""
 
@@ -52,7 +55,6 @@ class Pool:
         self._free: dict[Origin, list[Connection]] = {}
         self._all: dict[Connection, Origin] = {}
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._opening = 0
         self._sweeping: asyncio.TimerHandle | None = None
         self._tls: Any = None
 
@@ -67,8 +69,12 @@ class Pool:
         """
         place = place_of(url)
         request = _request(method, place, headers, body)
-        connection = self._take(place) or await self._provide(place)
-        answer = connection.send(request, idle_s)
+        connection = self._take(place) or await self._wait_for_room(place)
+        answer = (
+            connection.send(request, idle_s)
+            if connection is not None
+            else await self._send_anew(place.origin, request, idle_s)
+        )
         try:
             await answer.head()
         except BaseException:
@@ -98,9 +104,9 @@ class Pool:
                 return connection
         return None
 
-    async def _provide(self, place: Place) -> Connection:
-        """A new one, or one that becomes free while there are too many."""
-        while len(self._all) + self._opening >= bounds.IN_FLIGHT:
+    async def _wait_for_room(self, place: Place) -> Connection | None:
+        """While there are too many; one that has become free, or None if there is room for a new one."""
+        while len(self._all) >= bounds.IN_FLIGHT:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
             try:
@@ -111,45 +117,61 @@ class Pool:
             if (connection := self._take(place)) is not None:
                 return connection
             self._drop_one_that_is_free()
-        self._opening += 1
-        try:
-            return await self._open(place.origin)
-        finally:
-            self._opening -= 1
+        return None
 
-    async def _open(self, origin: Origin) -> Connection:
-        tls = {"ssl": self._tls_context(), "server_hostname": origin.host} if origin.is_tls else {}
-        async with asyncio.timeout(self._connect_s):
-            family = _family_of(origin.host)
-            opening = self._open_name(origin, tls) if family is None else self._open_address(origin, family, tls)
-            connection = await opening
+    async def _send_anew(self, origin: Origin, request: bytes, idle_s: float | None) -> Answer:
+        """Over a new connection; without TLS there is no turn of the loop between its being there and the request."""
+        connection = Connection(self._take_back, self._forget)
         self._all[connection] = origin
-        return connection
+        deadline = asyncio.get_running_loop().time() + self._connect_s
+        try:
+            connected = await self._connect(origin, deadline)
+            try:
+                return await self._send_first(connection, connected, deadline, request, idle_s)
+            except BaseException:
+                connected.close()
+                raise
+        except BaseException:
+            self._forget(connection)
+            raise
 
-    async def _open_name(self, origin: Origin, tls: dict[str, Any]) -> Connection:
+    async def _send_first(
+        self, connection: Connection, connected: socket.socket, deadline: float, request: bytes, idle_s: float | None
+    ) -> Answer:
+        loop, origin = asyncio.get_running_loop(), self._all[connection]
+        if origin.is_tls:
+            tls = {"ssl": self._tls_context(), "server_hostname": origin.host}
+            async with asyncio.timeout_at(deadline):
+                await loop.create_connection(lambda: connection, sock=connected, **tls)
+            return connection.send(request, idle_s)
+        # From here on no deadline: it would say that nothing was sent.
+        answer = connection.send(request[_written_at_once(connected, request) :], idle_s)
+        await loop.create_connection(lambda: connection, sock=connected)
+        return answer
+
+    async def _connect(self, origin: Origin, deadline: float) -> socket.socket:
+        family = _family_of(origin.host)
+        if family is None:
+            async with asyncio.timeout_at(deadline):
+                return await self._connect_name(origin)
+        address = (origin.host, origin.port)
+        made = self._make_socket((family, socket.SOCK_STREAM, 0, "", address))
+        try:
+            if not _connects_at_once(made, address):
+                async with asyncio.timeout_at(deadline):
+                    await asyncio.get_running_loop().sock_connect(made, address)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    async def _connect_name(self, origin: Origin) -> socket.socket:
         import aiohappyeyeballs
 
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
-        connected = await aiohappyeyeballs.start_connection(
+        found = await asyncio.get_running_loop().getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+        return await aiohappyeyeballs.start_connection(
             found, happy_eyeballs_delay=bounds.NEXT_ADDRESS_S, socket_factory=self._make_socket
         )
-        try:
-            _, connection = await loop.create_connection(self._make_connection, sock=connected, **tls)
-        except BaseException:
-            connected.close()
-            raise
-        return connection
-
-    async def _open_address(self, origin: Origin, family: int, tls: dict[str, Any]) -> Connection:
-        """There is nothing to look up and nothing to choose from, and the loop connects faster without a socket."""
-        self._make_socket((family, socket.SOCK_STREAM, 0, "", (origin.host, origin.port))).close()  # the guard
-        loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(self._make_connection, origin.host, origin.port, **tls)
-        return connection
-
-    def _make_connection(self) -> Connection:
-        return Connection(self._take_back, self._forget)
 
     def _tls_context(self) -> Any:
         if self._tls is None:
@@ -198,6 +220,29 @@ class Pool:
                 free.pop(0).drop()
         is_any = any(self._free.values())
         self._sweeping = loop.call_later(bounds.KEPT_CONNECTION_S, self._sweep) if is_any else None
+
+
+def _connects_at_once(made: socket.socket, address: tuple[str, int]) -> bool:
+    """Begin to connect, and see whether that was all: this machine's own servers are there before the loop turns.
+
+    Raises: OSError.
+    """
+    if os.name != "posix":  # elsewhere the loop wants a socket that has not begun
+        return False
+    code = made.connect_ex(address)
+    if code == errno.EINPROGRESS:
+        code = made.connect_ex(address)
+    if code and code not in _CONNECTING:
+        raise OSError(code, os.strerror(code))
+    return code == 0
+
+
+def _written_at_once(connected: socket.socket, request: bytes) -> int:
+    """How much of a request the socket takes now; most often all of it."""
+    try:
+        return connected.send(request)
+    except BlockingIOError:
+        return 0
 
 
 @functools.lru_cache(maxsize=256)
