@@ -14,7 +14,7 @@ import msgspec
 
 from hubbub.packs.activity.events import in_utc
 from hubbub.packs.activity.failures import SourceFailure, or_failure
-from hubbub.packs.activity.protection import Snapshots
+from hubbub.packs.activity.protection import Protection, Snapshots
 from hubbub.packs.activity.sources import Sources, sound
 
 USUAL_REASON: Final = "mcp"
@@ -71,10 +71,9 @@ async def look_at_health(sources: Sources, snapshots: Snapshots) -> SystemHealth
     """How everything is; never fails."""
     # ActivityWatch is the slowest, so it is asked at once, and the rest while it thinks.
     async with asyncio.TaskGroup() as group:
-        probing = group.create_task(or_failure(sources.probe()))
-        comparing = group.create_task(snapshots.compare())
+        others = group.create_task(_look_around(sources, snapshots))
         greeting = await or_failure(sources.greet())
-    probe, protection = probing.result(), comparing.result()
+    probe, protection = others.result()
     failures = {"activitywatch": greeting, "sidecar": probe}
     causes = {name: part.cause() for name, part in failures.items() if isinstance(part, SourceFailure)}
     if protection.cause is not None:
@@ -90,6 +89,11 @@ async def look_at_health(sources: Sources, snapshots: Snapshots) -> SystemHealth
         omni_probe=body,
         causes=causes,
     )
+
+
+async def _look_around(sources: Sources, snapshots: Snapshots) -> tuple[dict[str, Any] | SourceFailure, Protection]:
+    probe = await or_failure(sources.probe())
+    return probe, await snapshots.compare()
 
 
 def _flag(body: dict[str, Any], key: str, *, otherwise: bool) -> bool:

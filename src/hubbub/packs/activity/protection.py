@@ -74,22 +74,23 @@ class Snapshots:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._paths = [str(path_of(folder, stage)) for stage in STAGES]
         self._marks: tuple[object, ...] | None = None
         self._last = Protection(False, UNKNOWN)
 
     async def compare(self) -> Protection:
         """How they compare now."""
-        marks = tuple(_mark(path_of(self._folder, stage)) for stage in STAGES)
+        marks = tuple(map(_mark, self._paths))
         if marks != self._marks:
             self._last = await asyncio.to_thread(compare, self._folder)
             self._marks = marks
         return self._last
 
 
-def _mark(path: Path) -> object:
+def _mark(path: str) -> object:
     """What changes whenever a file does; None if it is not there."""
     try:
-        found = path.stat()
+        found = os.stat(path)  # noqa: PTH116 - a Path is slower than the question
     except OSError:
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
