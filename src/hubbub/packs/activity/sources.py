@@ -8,8 +8,8 @@ is told through the same rules, because servers quote what they were asked.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -76,7 +76,7 @@ class Sources:
 
         Raises: SourceFailure.
         """
-        async with self._telling():
+        with self._telling():
             return self._shown_info(await self._watch.info())
 
     async def greet(self) -> None:
@@ -84,7 +84,7 @@ class Sources:
 
         Raises: SourceFailure.
         """
-        async with self._telling():
+        with self._telling():
             await self._watch.info()
 
     async def state(self) -> tuple[dict[str, Any] | SourceFailure, Catalogue | SourceFailure]:
@@ -100,7 +100,7 @@ class Sources:
 
         Raises: SourceFailure.
         """
-        async with self._telling():
+        with self._telling():
             return Catalogue(await self._watch.buckets(), self._privacy)
 
     async def watchers(self, host: str | None = None) -> Watchers:
@@ -117,7 +117,7 @@ class Sources:
 
         Raises: SourceFailure.
         """
-        async with self._telling():
+        with self._telling():
             found = await together(*(self._newest(bucket, 1) for bucket in (watchers.window, watchers.afk)))
         return max((event.end for events in found for event in events), default=None)
 
@@ -127,7 +127,7 @@ class Sources:
         Raises: SourceFailure.
         """
         editors = watchers.editor[:1]
-        async with self._telling():
+        with self._telling():
             window, afk, *rest = await together(
                 self._newest(watchers.window, 1),
                 self._newest(watchers.afk, 1),
@@ -157,7 +157,7 @@ class Sources:
 
         Raises: SourceFailure.
         """
-        async with self._telling():
+        with self._telling():
             window, afk, *web = await together(
                 self._events(watchers.window, start, end),
                 self._events(watchers.afk, start, end),
@@ -175,7 +175,7 @@ class Sources:
         are_pages = bucket.type != WEB
         kind = WEB if are_pages else WINDOW if self._privacy.minds_windows else None
         others = [each for each in catalogue.buckets if each.type == kind and each.id != bucket.id]
-        async with self._telling():
+        with self._telling():
             events, *found = await together(*(self._events(each, start, end) for each in (bucket, *others)))
         return await asyncio.to_thread(self._show_others, bucket, events, found, are_pages)
 
@@ -184,7 +184,7 @@ class Sources:
 
         Raises: SourceFailure.
         """
-        async with self._telling():
+        with self._telling():
             found = await self._watch.categories()
         return [Category([self._privacy.tree(part) for part in each.name], each.rule) for each in found]
 
@@ -195,7 +195,7 @@ class Sources:
 
         Raises: SourceFailure.
         """
-        async with self._telling():
+        with self._telling():
             return self._shown(await self._sidecar.probe())
 
     async def screen(self) -> dict[str, Any]:
@@ -205,7 +205,7 @@ class Sources:
         """
         asked: dict[str, Any] = {"capture": True}
         token = None
-        async with self._telling():
+        with self._telling():
             # Whatever else listens there is told neither the rules nor the token.
             if (await self._sidecar.probe()).get("mode") in _OWN_ENGINES:
                 asked["rules"] = msgspec.to_builtins(self._settings.privacy)
@@ -224,7 +224,7 @@ class Sources:
         """Of pages that were shown last and may not be seen; the sidecar itself knows only windows."""
         try:
             watchers = await self.watchers()
-            async with self._telling():
+            with self._telling():
                 tabs = await together(*(self._newest(bucket, _RECENT_TABS) for bucket in watchers.web))
         except (SourceFailure, BadRequest):
             return []  # nobody records pages, so nobody could know
@@ -278,8 +278,8 @@ class Sources:
     def _shown(self, value: dict[str, Any]) -> dict[str, Any]:
         return {self._privacy.text(key): self._privacy.tree(item) for key, item in value.items()}
 
-    @asynccontextmanager
-    async def _telling(self) -> AsyncIterator[None]:
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
         try:
             yield
         except SourceFailure as failure:
