@@ -1,10 +1,12 @@
 """How a connection is opened: its first request is on its way before the event loop has turned."""
 
 import asyncio
+import errno
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeAlias
 
 import pytest
 import uvloop
@@ -15,7 +17,10 @@ from hubbub import bounds
 from hubbub.errors import TransportError
 from hubbub.net.door import Door
 from hubbub.net.egress import ANYWHERE
+from hubbub.net.pool import _connects_at_once
 
+MakeLoop: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
+LOOPS = [asyncio.SelectorEventLoop, uvloop.new_event_loop]
 _TIMES = 30
 _PATIENCE_S = 10.0
 
@@ -41,8 +46,8 @@ def hasty_server() -> Iterator[str]:
         assert not thread.is_alive()
 
 
-@pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_an_answer_that_is_there_at_once_is_not_lost(make_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+@pytest.mark.parametrize("make_loop", LOOPS)
+def test_an_answer_that_is_there_at_once_is_not_lost(make_loop: MakeLoop) -> None:
     async def ask_often(url: str) -> None:
         door = Door(ANYWHERE)
         for _ in range(_TIMES):
@@ -85,6 +90,151 @@ async def test_closing_the_door_ends_a_connection_that_is_being_opened() -> None
         asking = asyncio.create_task(door.send("GET", url, headers={}))
         await asyncio.sleep(0)  # it looks the name up
         await door.close()
-        with pytest.raises(TransportError, match="closed"):
+        with pytest.raises(TransportError, match="closed before") as closed:
             await asking
+        assert not closed.value.may_have_executed
         await until(lambda: served.open == 0)
+        assert served.heads == []
+
+
+@contextmanager
+def deaf_server() -> Iterator[str]:
+    """Listens, and has more who wait for it than there is room for: whoever else connects waits for ever."""
+    with socket.socket() as listener, ExitStack() as waiting:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(5):
+            early = waiting.enter_context(socket.socket())
+            early.setblocking(False)
+            early.connect_ex(listener.getsockname())
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+
+
+@pytest.mark.parametrize("make_loop", LOOPS)
+def test_closing_the_door_ends_a_connection_that_would_never_open(make_loop: MakeLoop) -> None:
+    async def close_early(url: str) -> None:
+        door = Door(ANYWHERE, connect_s=600)
+        asking = asyncio.create_task(door.send("GET", url, headers={}))
+        await asyncio.sleep(0.05)
+        assert not asking.done()
+        await door.close()
+        with pytest.raises(TransportError, match="closed before") as closed:
+            await asyncio.wait_for(asking, _PATIENCE_S)
+        assert not closed.value.may_have_executed
+
+    with deaf_server() as url, asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(close_early(url))
+
+
+async def test_one_that_never_opens_is_given_up_in_time() -> None:
+    with deaf_server() as url:
+        async with nothing_left(), opened(connect_s=0.2) as door, asyncio.timeout(_PATIENCE_S):
+            with pytest.raises(TransportError, match="TimeoutError") as late:
+                await door.send("GET", url, headers={})
+    assert not late.value.may_have_executed
+
+
+async def test_closing_the_door_tells_who_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "IN_FLIGHT", 1)
+    async with nothing_left(), serving() as served, opened() as door, asyncio.timeout(_PATIENCE_S):
+        asking = [asyncio.create_task(ask(door, served)) for _ in range(3)]
+        await until(lambda: served.open == 1)
+        await door.close()
+        found = await asyncio.gather(*asking, return_exceptions=True)
+        assert [each.may_have_executed for each in found if isinstance(each, TransportError)] == [True, False, False]
+        assert served.connections == 1
+
+
+async def test_who_gives_up_when_its_turn_has_come_leaves_it_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "IN_FLIGHT", 1)
+    go = asyncio.Event()
+
+    async def answer_late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await go.wait()
+        while await reader.readuntil(b"{}"):
+            writer.write(OK)
+
+    async with nothing_left(), serving(then=answer_late) as served, opened() as door, asyncio.timeout(_PATIENCE_S):
+
+        async def ask_and_end_the_next() -> bytes:
+            found = await ask(door, served)
+            second.cancel()  # who has been called, and has not come yet
+            return found
+
+        first = asyncio.create_task(ask_and_end_the_next())
+        second, third = (asyncio.create_task(ask(door, served)) for _ in range(2))
+        await until(lambda: served.open == 1)
+        go.set()
+        assert await first == b"ok"
+        assert await third == b"ok"
+        assert second.cancelled()
+
+
+@pytest.mark.parametrize("make_loop", LOOPS)
+def test_a_first_request_that_is_given_up_half_written_leaves_nothing_behind(make_loop: MakeLoop) -> None:
+    """Its socket's number is taken by the next one, which must not find anything there."""
+
+    async def give_up(url: str) -> None:
+        door = Door(ANYWHERE)
+        asking = asyncio.create_task(door.send("POST", url, headers={}, body=b"x" * 30_000_000))
+        await asyncio.sleep(0)  # it writes what the socket takes
+        asking.cancel()
+        await asyncio.wait([asking])
+        async with serving(OK) as served:
+            assert await asyncio.wait_for(ask(door, served), _PATIENCE_S) == b"ok"
+        await door.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(give_up(f"http://127.0.0.1:{listener.getsockname()[1]}/"))
+
+
+@pytest.mark.parametrize("closing", [b"", b"connection: close\r\n"])
+async def test_a_server_that_answers_before_it_has_heard_all_is_not_asked_again(closing: bytes) -> None:
+    async def answer_early(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")  # and hear no more
+        writer.write(OK.replace(b"content-length", closing + b"content-length"))
+        await writer.wait_closed()
+
+    async with nothing_left(), serving(then=answer_early) as served, opened() as door, asyncio.timeout(_PATIENCE_S):
+        assert await ask(door, served, b"x" * 30_000_000) == b"ok"
+        assert await ask(door, served, b"x" * 30_000_000) == b"ok"
+        assert served.connections == 2
+        await until(lambda: not door._pool._all)  # type: ignore[union-attr]
+
+
+class LoopThatBreaks(asyncio.SelectorEventLoop):
+    """Has no memory left for connections."""
+
+    async def create_connection(self, *_: Any, **__: Any) -> Any:
+        raise OSError(errno.ENOMEM, "no memory")
+
+
+def test_what_was_written_is_never_said_not_to_have_been() -> None:
+    async def ask_once(url: str) -> bool:
+        door = Door(ANYWHERE)
+        with pytest.raises(TransportError) as broken:
+            await door.send("POST", url, headers={}, body=b"pay")
+        await door.close()
+        return broken.value.may_have_executed
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        with asyncio.Runner(loop_factory=LoopThatBreaks) as runner:
+            assert runner.run(ask_once(f"http://127.0.0.1:{listener.getsockname()[1]}/"))
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.recv(1000).endswith(b"pay")
+
+
+class SocketOfMacOS(socket.socket):
+    """Says that it is connected where Linux says nothing."""
+
+    answers = (errno.EINPROGRESS, errno.EISCONN)
+
+    def connect_ex(self, address: Any) -> int:
+        code, *self.answers = self.answers  # type: ignore[assignment]
+        return int(code)
+
+
+def test_a_socket_that_says_that_it_is_connected_is() -> None:
+    with SocketOfMacOS() as made:
+        assert _connects_at_once(made, ("127.0.0.1", 9))

@@ -28,9 +28,11 @@ class Connection(asyncio.Protocol):
         self._headers: dict[str, str] = {}
         self._head_bytes = 0
         self._answer: Answer | None = None
-        self._is_paused = self._is_lost = False
+        self._is_paused = False
         self._transport: asyncio.Transport
-        self._is_open = False
+        self.is_open = False
+        """Whether it ever was."""
+        self.is_lost = False
         self._unsent = b""
         self._idle_s: float | None = None
         self._heard_at = 0.0
@@ -40,14 +42,14 @@ class Connection(asyncio.Protocol):
     @property
     def is_usable(self) -> bool:
         """Whether another request can be sent."""
-        return self._answer is None and not self._is_lost and not self._transport.is_closing()
+        return self._answer is None and not self.is_lost and not self._transport.is_closing()
 
     def send(self, request: bytes, idle_s: float | None) -> Answer:
         """Send a request, head and body, now or when the connection is open; the server may be silent for so long."""
         answer = self._answer = Answer(self._loop, self.drop, self._resume)
         self._head_bytes = 0
         self._idle_s = idle_s
-        if self._is_open:
+        if self.is_open:
             self._write(request)
         else:
             self._unsent = request
@@ -55,21 +57,22 @@ class Connection(asyncio.Protocol):
 
     def drop(self) -> None:
         """End it at once; who waits for an answer is told."""
-        if self._is_open:
+        if self.is_open:
             self._transport.abort()
         else:
-            self._is_lost = True
+            self.is_lost = True
 
     # -- what the loop tells -------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """It is open."""
         self._transport = cast("asyncio.Transport", transport)
-        self._is_open = True
-        if self._is_lost:
+        self.is_open = True
+        if self.is_lost:
             self.drop()
         elif self._answer is not None:
             self._write(self._unsent)
+            self._unsent = b""
 
     def data_received(self, data: bytes) -> None:
         """Parse; the answer is filled from within."""
@@ -95,7 +98,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """It is gone; a body without a length of its own ends with it."""
-        self._is_lost = True
+        self.is_lost = True
         answer, self._answer = self._answer, None
         if answer is not None:
             self._watch_no_more()
@@ -141,10 +144,11 @@ class Connection(asyncio.Protocol):
         self._watch_no_more()
         self._resume()
         answer.finish()
-        if self._parser.should_keep_alive():
+        # A server that has not heard all that it answers may never listen again.
+        if self._parser.should_keep_alive() and not self._transport.get_write_buffer_size():
             self._freed(self)
         else:  # later, for whoever waits for the answer does not wait for this
-            self._loop.call_later(bounds.FAREWELL_S, self._transport.close)
+            self._loop.call_later(bounds.FAREWELL_S, self.drop)
 
     # -- inside --------------------------------------------------------------------------
 

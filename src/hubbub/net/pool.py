@@ -15,14 +15,15 @@ import re
 import socket
 from base64 import b64encode
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from hubbub import bounds
 from hubbub.net.answer import Answer
-from hubbub.net.connection import Connection
+from hubbub.net.connection import Connection, broken
 
+Opened = TypeVar("Opened")
 MakeSocket = Callable[[tuple[Any, ...]], socket.socket]
 _TARGET: Final = re.compile(r"[!-~]*")
 _CONNECTING: Final = (errno.EINPROGRESS, errno.EALREADY)
@@ -54,7 +55,9 @@ class Pool:
         self._connect_s = connect_s
         self._free: dict[Origin, list[Connection]] = {}
         self._all: dict[Connection, Origin] = {}
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._opening: set[asyncio.Timeout] = set()
+        self._waiting: deque[asyncio.Future[bool]] = deque()
+        """Each is told whether to go on: not if the door was closed."""
         self._sweeping: asyncio.TimerHandle | None = None
         self._tls: Any = None
 
@@ -83,13 +86,18 @@ class Pool:
         return answer
 
     async def close(self) -> None:
-        """Drop every connection."""
+        """Drop every connection; whoever waits for one is told."""
         if self._sweeping is not None:
             self._sweeping.cancel()
             self._sweeping = None
         self._free.clear()
+        while self._waiting:
+            self._next_turn(go_on=False)
         for connection in list(self._all):
             connection.drop()
+        for opening in self._opening:
+            if not opening.expired():
+                opening.reschedule(0)
         for _ in range(_TURNS):
             if not self._all:
                 return
@@ -107,10 +115,15 @@ class Pool:
     async def _wait_for_room(self, place: Place) -> Connection | None:
         """While there are too many; one that has become free, or None if there is room for a new one."""
         while len(self._all) >= bounds.IN_FLIGHT:
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
             try:
-                await turn
+                if not await turn:
+                    raise _closed()
+            except asyncio.CancelledError:
+                if not turn.cancelled():  # it came too late, for us
+                    self._next_turn()
+                raise
             finally:
                 if turn in self._waiting:
                     self._waiting.remove(turn)
@@ -127,12 +140,19 @@ class Pool:
         try:
             connected = await self._connect(origin, deadline)
             try:
+                if connection.is_lost:
+                    raise _closed()
                 return await self._send_first(connection, connected, deadline, request, idle_s)
             except BaseException:
-                connected.close()
+                if connection.is_open:  # it lets go of the socket, for which the loop would wait for ever
+                    connection.drop()
+                else:
+                    connected.close()
                 raise
-        except BaseException:
+        except BaseException as error:
             self._forget(connection)
+            if isinstance(error, TimeoutError) and connection.is_lost:
+                raise _closed() from None
             raise
 
     async def _send_first(
@@ -141,29 +161,38 @@ class Pool:
         loop, origin = asyncio.get_running_loop(), self._all[connection]
         if origin.is_tls:
             tls = {"ssl": self._tls_context(), "server_hostname": origin.host}
-            async with asyncio.timeout_at(deadline):
-                await loop.create_connection(lambda: connection, sock=connected, **tls)
+            await self._in_time(deadline, loop.create_connection(lambda: connection, sock=connected, **tls))
             return connection.send(request, idle_s)
-        # From here on no deadline: it would say that nothing was sent.
+        # From here on no deadline, and no error but this one: others would say that nothing was sent.
         answer = connection.send(request[_written_at_once(connected, request) :], idle_s)
-        await loop.create_connection(lambda: connection, sock=connected)
+        try:
+            await loop.create_connection(lambda: connection, sock=connected)
+        except OSError as error:
+            raise broken(type(error).__name__) from error
         return answer
 
     async def _connect(self, origin: Origin, deadline: float) -> socket.socket:
         family = _family_of(origin.host)
         if family is None:
-            async with asyncio.timeout_at(deadline):
-                return await self._connect_name(origin)
+            return await self._in_time(deadline, self._connect_name(origin))
         address = (origin.host, origin.port)
         made = self._make_socket((family, socket.SOCK_STREAM, 0, "", address))
         try:
             if not _connects_at_once(made, address):
-                async with asyncio.timeout_at(deadline):
-                    await asyncio.get_running_loop().sock_connect(made, address)
+                await self._in_time(deadline, asyncio.get_running_loop().sock_connect(made, address))
         except BaseException:
             made.close()
             raise
         return made
+
+    async def _in_time(self, deadline: float, opening: Awaitable[Opened]) -> Opened:
+        """Wait until the deadline, or until the door is closed."""
+        async with asyncio.timeout_at(deadline) as left:
+            self._opening.add(left)
+            try:
+                return await opening
+            finally:
+                self._opening.discard(left)
 
     async def _connect_name(self, origin: Origin) -> socket.socket:
         import aiohappyeyeballs
@@ -197,11 +226,11 @@ class Pool:
             free.remove(connection)
         self._next_turn()
 
-    def _next_turn(self) -> None:
+    def _next_turn(self, *, go_on: bool = True) -> None:
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
-                turn.set_result(None)
+                turn.set_result(go_on)
                 return
 
     def _drop_one_that_is_free(self) -> None:
@@ -222,6 +251,10 @@ class Pool:
         self._sweeping = loop.call_later(bounds.KEPT_CONNECTION_S, self._sweep) if is_any else None
 
 
+def _closed() -> OSError:
+    return ConnectionAbortedError(errno.ECONNABORTED, "the connection was closed before anything was sent")
+
+
 def _connects_at_once(made: socket.socket, address: tuple[str, int]) -> bool:
     """Begin to connect, and see whether that was all: this machine's own servers are there before the loop turns.
 
@@ -232,9 +265,9 @@ def _connects_at_once(made: socket.socket, address: tuple[str, int]) -> bool:
     code = made.connect_ex(address)
     if code == errno.EINPROGRESS:
         code = made.connect_ex(address)
-    if code and code not in _CONNECTING:
+    if code and code not in (*_CONNECTING, errno.EISCONN):
         raise OSError(code, os.strerror(code))
-    return code == 0
+    return code not in _CONNECTING
 
 
 def _written_at_once(connected: socket.socket, request: bytes) -> int:
