@@ -29,6 +29,8 @@ ACTIVITY_VALUES: Final = 20_000
 """Values in the result of one query."""
 ACTIVITY_TEXT_CHARACTERS: Final = 1000
 """A title, address or line of text, as it is looked at and told."""
+ACTIVITY_DEPTH: Final = 32
+"""How deep what is told of one event, bucket or probe nests; what lies deeper is not told."""
 ACTIVITY_CATEGORIES: Final = 500
 """Categories of one summary."""
 QUERY_CHARACTERS: Final = 10_000

@@ -20,7 +20,7 @@ from tests.server.conversation import PLAIN
 from hubbub import Secret, SettingsError
 from hubbub.packs.activity import diagnosis
 from hubbub.packs.activity.http import base_url
-from hubbub.packs.activity.settings import ActivitySettings
+from hubbub.packs.activity.settings import ActivitySettings, PrivacySettings
 
 PAGE = b"<!doctype html><title>Hello</title>"
 MANY = json.dumps({f"bucket-{number:06}": {"id": "x" * 100, "type": "t"} for number in range(80_000)}).encode()
@@ -47,6 +47,7 @@ MANY = json.dumps({f"bucket-{number:06}": {"id": "x" * 100, "type": "t"} for num
         (Odd(body=b"{}", announced=10**12), "too_large"),
         (Odd(302, b"", headers={"Location": "http://127.0.0.1:9/"}), "http_error"),
         (Odd(308, b"", headers={"Location": "http://127.0.0.1:9/"}), "http_error"),
+        (Odd(308, b"", headers={"Location": "http://["}), "http_error"),
         (Odd(hangs=True), "timeout"),
         (Odd(body=b" " * 1000, drips=True), "timeout"),
     ],
@@ -184,6 +185,27 @@ async def test_odd_buckets_are_no_watchers(answers: dict[str, Any]) -> None:
     assert (now["window"], now["afk"]) == (None, None)
     assert len(now["notes"]) == 2
     assert summary["rows"] == []
+
+
+@pytest.mark.parametrize(
+    "deep", [b'{"a":' * 900 + b"1" + b"}" * 900, b'{"app": "x", "a": ' + b"[" * 900 + b"]" * 900 + b"}"]
+)
+async def test_what_nests_deep_is_told_as_far_as_anybody_can_read_it(deep: bytes) -> None:
+    event = b'{"timestamp": "2026-11-15T10:00:00Z", "duration": 60, "data": %b}' % deep
+
+    def answer(method: str, path: str) -> Odd:
+        bucket = b'{"w": {"type": "currentwindow", "hostname": "h", "data": %b}}' % deep
+        return Odd(body=b"[%b]" % event if "/events" in path else bucket if "/buckets" in path else deep)
+
+    with odd_server(answer) as watch:
+        async with at_a_desk(watch.url, watch.url, dialect=PLAIN, privacy=PrivacySettings(drop_titles=("y",))) as asker:
+            frame = await asker.client.result("nowframe.build")
+            assert (await asker.client.result("system.health"))["aw_ok"] is True
+            assert await asker.client.result("aw.now")
+            query = {"period": "2026-11-15", "query": 'RETURN = query_bucket("w");'}
+            found = await asker.client.result("aw.query", query)
+    for told in (frame["aw_info"], frame["aw_buckets"]["w"]["data"], frame["omni_probe"], found["result"][0]["data"]):
+        assert "[too deep]" in str(told)
 
 
 def with_events(events: bytes) -> Any:

@@ -112,8 +112,8 @@ class JsonServer:
         answer = await self._door.send(method, url, headers=headers, body=body)
         if answer.status not in _MOVED:
             return answer
-        target = urljoin(url, answer.header("Location"))
-        if urlsplit(target)[:2] != urlsplit(url)[:2]:
+        target = _within(url, answer.header("Location"))
+        if target is None:
             return answer
         answer.close()
         return await self._door.send(method, target, headers=headers, body=body)
@@ -195,6 +195,15 @@ def base_url(text: str) -> str:
         raise SettingsError("an address of a server must not have a name or a password in it")
     # ActivityWatch refuses to be called `[::1]`, even where it listens there; `localhost` leads there too.
     return url.replace("://[::1]", "://localhost", 1)
+
+
+def _within(url: str, location: str) -> str | None:
+    """Where a redirect leads, if that is on the same server; some lead nowhere at all."""
+    try:
+        target = urljoin(url, location)
+        return target if urlsplit(target)[:2] == urlsplit(url)[:2] else None
+    except ValueError:
+        return None
 
 
 def _sendable(key: Secret) -> str:

@@ -19,6 +19,7 @@ from hubbub.packs.activity.private_texts import without_secrets
 from hubbub.packs.activity.settings import REGION, PrivacySettings
 
 PRIVATE: Final = "[private]"
+TOO_DEEP: Final = "[too deep]"
 _URLS: Final = ("url", "source_url")
 _KNOWN_KEYS: Final = frozenset(
     ("app", "title", "url", "source_url", "status", "file", "project", "language", "audible", "incognito", "tabCount")
@@ -91,7 +92,7 @@ class Privacy:
                 masked.add(event.text("title"))
         return Hiding(dropped, masked, are_pages=are_pages)
 
-    def data(self, data: dict[str, Any]) -> dict[str, Any] | None:
+    def data(self, data: dict[str, Any], depth: int = 0) -> dict[str, Any] | None:
         """What an event says, as it may be told; None if it may not.
 
         Rules for titles and addresses are held against everything but the name of the app: watchers
@@ -111,7 +112,7 @@ class Privacy:
             elif key == "app" and isinstance(value, str):
                 shown[key] = self.text(value)
             else:
-                shown[self._key(key)] = self.tree(value)
+                shown[self._key(key)] = self.tree(value, depth + 1)
         hides_page = bool(self._masked_urls) and any(_found(self._masked_urls, _text_of(data, key)) for key in _URLS)
         return _masked(shown, _is_of_page) if hides_page else shown
 
@@ -187,17 +188,19 @@ class Privacy:
             return None
         return PRIVATE if _found(self._masked_apps, text) else self._word(text)
 
-    def tree(self, value: Any) -> Any:
+    def tree(self, value: Any, depth: int = 0) -> Any:
         """Any JSON, as it may be told: parts that tell of a window or a page are treated like events."""
         if isinstance(value, str):
             return self._word(value)
-        if isinstance(value, list):
-            return [self.tree(item) for item in value]
-        if not isinstance(value, dict):
+        if not isinstance(value, list | dict):
             return value
+        if depth > bounds.ACTIVITY_DEPTH:
+            return TOO_DEEP
+        if isinstance(value, list):
+            return [self.tree(item, depth + 1) for item in value]
         if any(isinstance(value.get(key), str) for key in ("app", "title", *_URLS)):
-            return self.data(value)
-        return {self._word(key): self.tree(item) for key, item in value.items()}
+            return self.data(value, depth)
+        return {self._word(key): self.tree(item, depth + 1) for key, item in value.items()}
 
     # -- the screen ----------------------------------------------------------------
 
@@ -233,19 +236,21 @@ def _found(rule: Rule, text: str) -> bool:
     return any(pattern.search(text) for pattern in rule)
 
 
-def _texts(value: Any, *, besides: str = "") -> Iterator[str]:
-    """Every text in it."""
+def _texts(value: Any, *, besides: str = "", depth: int = 0) -> Iterator[str]:
+    """Every text in it, as deep as anything is told."""
     if isinstance(value, str):
         yield value[: bounds.ACTIVITY_TEXT_CHARACTERS]
+    elif depth > bounds.ACTIVITY_DEPTH:
+        return
     elif isinstance(value, dict):
         for key, item in value.items():
             if key not in _KNOWN_KEYS:
                 yield key[: bounds.ACTIVITY_TEXT_CHARACTERS]
             if key != besides:
-                yield from _texts(item)
+                yield from _texts(item, depth=depth + 1)
     elif isinstance(value, list):
         for item in value:
-            yield from _texts(item)
+            yield from _texts(item, depth=depth + 1)
 
 
 def _text_of(data: dict[str, Any], key: str) -> str:
