@@ -28,7 +28,9 @@ ACTIVITY_ROWS: Final = 500
 ACTIVITY_VALUES: Final = 20_000
 """Values in the result of one query."""
 ACTIVITY_TEXT_CHARACTERS: Final = 1000
-"""A title, address or line of text, as it is looked at and told."""
+"""A title, address or line of text, as it is told."""
+ACTIVITY_JUDGED_CHARACTERS: Final = 16_000
+"""The same, as rules look at it: what makes it private may stand behind what is told."""
 ACTIVITY_DEPTH: Final = 32
 """How deep what is told of one event, bucket or probe nests; what lies deeper is not told."""
 ACTIVITY_CATEGORIES: Final = 500

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hubbub import bounds
 from hubbub.packs.activity.events import Event
 from hubbub.packs.activity.privacy import PRIVATE, Privacy
 from hubbub.packs.activity.private_texts import SECRET, without_secrets
@@ -93,6 +94,26 @@ def test_secrets_can_be_told_by_whoever_wants_them_told() -> None:
 )
 def test_what_is_dropped_is_not_told_at_all(data: dict[str, Any], rules: dict[str, Any]) -> None:
     assert shown(data, **rules) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "rules"),
+    [
+        ({"url": f"https://sso.example/?{'a' * 2000}&to=bank", "title": "x"}, {"drop_urls": ("bank",)}),
+        ({"app": "firefox", "title": f"{'a' * 2000} — Mozilla Firefox Private Browsing"}, {}),
+    ],
+)
+def test_what_makes_it_private_may_stand_far_behind(data: dict[str, Any], rules: dict[str, Any]) -> None:
+    assert shown(data, **rules) is None
+
+
+@pytest.mark.parametrize("secret", ["4111 1111 1111 1111", "ann.someone@example.org", "ghp_0123456789abcdefghijklmnop"])
+@pytest.mark.parametrize("place", range(975, 1000, 6))
+def test_a_secret_is_not_told_in_part_where_a_long_text_is_cut(secret: str, place: int) -> None:
+    told = shown({"title": f"{'a ' * 600}"[:place] + f" {secret} and more"})
+    assert told is not None
+    assert len(told["title"]) <= bounds.ACTIVITY_TEXT_CHARACTERS
+    assert not set(told["title"][place:]) & set("0123456789@")
 
 
 def test_a_masked_app_tells_nothing_but_that_there_was_one() -> None:

@@ -162,12 +162,13 @@ class Privacy:
     # -- text and everything else ------------------------------------------------
 
     def _text(self, text: str) -> str:
-        text = text[: bounds.ACTIVITY_TEXT_CHARACTERS]
+        text = text[: bounds.ACTIVITY_JUDGED_CHARACTERS]
         if self._settings.urls == "domain":
             text = _ADDRESS.sub(lambda found: site_of(found[0]), text)
         for pattern in self._masked_text:
             text = pattern.sub(PRIVATE, text)
-        return without_secrets(text) if self._settings.secrets else text
+        text = without_secrets(text) if self._settings.secrets else text
+        return text[: bounds.ACTIVITY_TEXT_CHARACTERS]
 
     def _judged(self, text: str) -> str:
         rules = (self._dropped_words, self._dropped_lines, self._masked_titles, self._masked_urls)
@@ -239,13 +240,13 @@ def _found(rule: Rule, text: str) -> bool:
 def _texts(value: Any, *, besides: str = "", depth: int = 0) -> Iterator[str]:
     """Every text in it, as deep as anything is told."""
     if isinstance(value, str):
-        yield value[: bounds.ACTIVITY_TEXT_CHARACTERS]
+        yield value[: bounds.ACTIVITY_JUDGED_CHARACTERS]
     elif depth > bounds.ACTIVITY_DEPTH:
         return
     elif isinstance(value, dict):
         for key, item in value.items():
             if key not in _KNOWN_KEYS:
-                yield key[: bounds.ACTIVITY_TEXT_CHARACTERS]
+                yield key[: bounds.ACTIVITY_JUDGED_CHARACTERS]
             if key != besides:
                 yield from _texts(item, depth=depth + 1)
     elif isinstance(value, list):
@@ -255,7 +256,7 @@ def _texts(value: Any, *, besides: str = "", depth: int = 0) -> Iterator[str]:
 
 def _text_of(data: dict[str, Any], key: str) -> str:
     value = data.get(key)
-    return value[: bounds.ACTIVITY_TEXT_CHARACTERS] if isinstance(value, str) else ""
+    return value[: bounds.ACTIVITY_JUDGED_CHARACTERS] if isinstance(value, str) else ""
 
 
 def _masked(data: dict[str, Any], hides: Callable[[str], bool]) -> dict[str, Any]:
