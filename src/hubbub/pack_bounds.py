@@ -17,6 +17,12 @@ ACTIVITY_PARSE_S: Final = 60.0
 """One reading of the screen; recognising text takes seconds."""
 ACTIVITY_BODY_BYTES: Final = 4 * 1024 * 1024
 """One short answer of either: a list of buckets has a few kilobytes."""
+ACTIVITY_ABOUT_BYTES: Final = 128 * 1024
+"""What ActivityWatch or the sidecar says of itself, or of its trouble in a page for people."""
+ACTIVITY_BUCKETS: Final = 5000
+"""Buckets of one ActivityWatch; people have a few dozen."""
+ACTIVITY_FEW: Final = 100
+"""Buckets that are gone through at once; more of them in a thread, so that others need not wait."""
 ACTIVITY_EVENTS_BYTES: Final = 64 * 1024 * 1024
 """One answer with events; a hundred thousand have about 20 MB."""
 ACTIVITY_EVENTS: Final = 100_000

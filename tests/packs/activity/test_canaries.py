@@ -84,13 +84,15 @@ async def every_output(asker: Asker) -> str:
 def screen(canary: str) -> Any:
     def answer(method: str, path: str) -> Odd:
         if method == "GET":
-            return Odd(body=json.dumps({"ok": True, "message": f"see {canary}", "window": {"title": canary}}).encode())
-        elements = [{"type": "text", "content": text, "bbox": [0, 0, 1, 1]} for text in (f"my {canary}", OPEN)]
+            probe = {"ok": True, "message": f"see {canary}", "window": {"title": canary}, f"a {canary}": 1}
+            return Odd(body=json.dumps(probe).encode())
+        contents = (f"my {canary}", OPEN, {"deep": [canary]}, [f"a {canary}"])
+        elements = [{"type": "text", "content": content, "bbox": [0, 0, 1, 1]} for content in contents]
         body = {
             "ok": True,
-            "parsed_content_list": elements,
-            "window": {"app": canary, "title": canary},
-            "latency_ms": 1,
+            "parsed_content_list": [*elements, {f"a {canary}": 1, "type": canary, "content": OPEN}],
+            "window": {"app": canary, "title": canary, f"a {canary}": 1},
+            "latency_ms": canary,
         }
         return Odd(body=json.dumps(body).encode())
 
@@ -154,6 +156,23 @@ async def test_errors_quote_nothing_that_the_rules_hide() -> None:
             async with at_a_desk(watch.url, privacy=PrivacySettings(**{kind: (CANARY,)})) as asker:
                 for tool, arguments in CALLS:
                     assert CANARY not in json.dumps(await asker.client.call(tool, arguments))
+
+
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES.keys())
+async def test_what_servers_say_of_themselves_and_their_buckets_follows_the_rules(rules: dict[str, Any]) -> None:
+    from hubbub.packs.activity.settings import PrivacySettings
+
+    about = {"hostname": OPEN, "version": CANARY, f"a {CANARY}": {f"the {CANARY}": [CANARY]}}
+    bucket = {"type": CANARY, "client": OPEN, f"a {CANARY}": 1, "data": {f"a {CANARY}": CANARY}, "created": CANARY}
+
+    def answer(method: str, path: str) -> Odd:
+        return Odd(body=json.dumps({"open": bucket} if "/buckets" in path else about).encode())
+
+    with odd_server(answer) as watch:
+        async with at_a_desk(watch.url, watch.url, privacy=PrivacySettings(**rules)) as asker:
+            said = [await asker.call(tool) for tool in ("aw.get_state", "nowframe.build", "system.health")]
+    assert OPEN in str(said)
+    assert CANARY not in str(said)
 
 
 async def test_the_names_of_categories_follow_the_rules(watch: Watch) -> None:

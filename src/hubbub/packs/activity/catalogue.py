@@ -6,6 +6,7 @@ that are dropped are not there for anybody; names that a rule minds have `[priva
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from hubbub.packs.activity.privacy import Privacy
 _NAMED: Final = 20
 """Buckets that an error names."""
 _NAMES: Final = ("id", "name", "client", "hostname")
+_KEYS: Final = frozenset((*_NAMES, "type", "created", "last_updated", "data"))
 
 
 class Catalogue:
@@ -25,6 +27,7 @@ class Catalogue:
 
     def __init__(self, found: Mapping[str, Any], privacy: Privacy) -> None:
         self._buckets: dict[str, Bucket] = {}
+        self._alike: Counter[str] = Counter()
         self.shown: dict[str, Any] = {}
         """What ActivityWatch says of each."""
         for key, value in found.items():
@@ -67,10 +70,10 @@ class Catalogue:
         return ", ".join(sorted(self._buckets)[:_NAMED]) or "none"
 
     def _free_name(self, told: str) -> str:
-        name, number = told, 1
+        name = told
         while name in self.shown:
-            number += 1
-            name = f"{told} {number}"
+            self._alike[told] += 1
+            name = f"{told} {self._alike[told] + 1}"
         return name
 
 
@@ -83,7 +86,10 @@ def _told(value: Any, told: str, privacy: Privacy) -> Any:
     if not isinstance(value, dict):
         return privacy.tree(value)
     names = {name: told if name == "id" else privacy.name(text) for name, text in _names(value).items()}
-    return {key: names[key] if key in names else privacy.tree(item) for key, item in value.items()}
+    return {
+        key if key in _KEYS else privacy.word(key): names[key] if key in names else privacy.tree(item)
+        for key, item in value.items()
+    }
 
 
 def _read(key: str, value: Any) -> Bucket:

@@ -25,6 +25,7 @@ _KNOWN_KEYS: Final = frozenset(
     ("app", "title", "url", "source_url", "status", "file", "project", "language", "audible", "incognito", "tabCount")
 )
 """What watchers call things; other keys may tell something themselves."""
+_ELEMENT_KEYS: Final = frozenset(("type", "bbox", "interactivity", "content", "source", "score"))
 _NAMES_OF_PRIVATE_WINDOWS: Final = re.compile(
     r"(?i)\b(?:private browsing|private window|inprivate|incognito|tor browser|inkognito\w*|privater modus"
     r"|privates? fenster|navigation priv[ée]e|navegaci[óo]n privada|navega[çc][ãa]o privada"
@@ -60,7 +61,7 @@ class Privacy:
         )
         self.text = lru_cache(maxsize=4096)(self._text)
         """A text as it may be told, whatever it is about."""
-        self._word = lru_cache(maxsize=4096)(self._judged)
+        self.word = lru_cache(maxsize=4096)(self._judged)
         """A text that may be a title or an address; titles come again and again."""
 
     # -- events ----------------------------------------------------------------
@@ -135,10 +136,10 @@ class Privacy:
         )
 
     def _url(self, url: str) -> str:
-        return self._word(site_of(url) if self._settings.urls == "domain" else url)
+        return self.word(site_of(url) if self._settings.urls == "domain" else url)
 
     def _key(self, key: str) -> str:
-        return key if key in _KNOWN_KEYS else self._word(key)
+        return key if key in _KNOWN_KEYS else self.word(key)
 
     # -- names of buckets and machines ---------------------------------------------
 
@@ -187,12 +188,12 @@ class Privacy:
         """
         if any(_found(rule, text) for rule in (self._dropped_lines, self._dropped_words, self._dropped_apps)):
             return None
-        return PRIVATE if _found(self._masked_apps, text) else self._word(text)
+        return PRIVATE if _found(self._masked_apps, text) else self.word(text)
 
     def tree(self, value: Any, depth: int = 0) -> Any:
         """Any JSON, as it may be told: parts that tell of a window or a page are treated like events."""
         if isinstance(value, str):
-            return self._word(value)
+            return self.word(value)
         if not isinstance(value, list | dict):
             return value
         if depth > bounds.ACTIVITY_DEPTH:
@@ -201,7 +202,7 @@ class Privacy:
             return [self.tree(item, depth + 1) for item in value]
         if any(isinstance(value.get(key), str) for key in ("app", "title", *_URLS)):
             return self.data(value, depth)
-        return {self._word(key): self.tree(item, depth + 1) for key, item in value.items()}
+        return {self.word(key): self.tree(item, depth + 1) for key, item in value.items()}
 
     # -- the screen ----------------------------------------------------------------
 
@@ -212,9 +213,13 @@ class Privacy:
             if not isinstance(element, dict):
                 continue
             content = element.get("content")
-            line = self.line(content) if isinstance(content, str) else content
+            line = self.line(content) if isinstance(content, str) else self.tree(content)
             if line is not None or content is None:
-                rest = {key: self.tree(value) for key, value in element.items() if key != "content"}
+                rest = {
+                    key if key in _ELEMENT_KEYS else self.word(key): self.tree(value)
+                    for key, value in element.items()
+                    if key != "content"
+                }
                 shown.append({**rest, "content": line})
         return shown
 

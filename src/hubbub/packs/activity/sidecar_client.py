@@ -36,11 +36,11 @@ class SidecarClient:
         Raises: SourceFailure.
         """
         try:
-            body = await self._server.get("/probe", timeout_s=self._timeout_s)
+            body = await self._probe("/probe")
         except SourceFailure as failure:
             if failure.status not in _UNKNOWN_PATH:
                 raise
-            body = await self._server.get("/probe/", timeout_s=self._timeout_s)
+            body = await self._probe("/probe/")
         found: dict[str, Any] = self._server.decode(body, dict[str, Any])
         return found
 
@@ -57,6 +57,9 @@ class SidecarClient:
             body = await self._parse("/parse/", request, token)
         found: dict[str, Any] = self._server.decode(body, dict[str, Any])
         return found
+
+    async def _probe(self, path: str) -> bytes:
+        return await self._server.get(path, timeout_s=self._timeout_s, limit=bounds.ACTIVITY_ABOUT_BYTES)
 
     async def _parse(self, path: str, request: dict[str, Any], token: Secret | None) -> bytes:
         return await self._server.post(

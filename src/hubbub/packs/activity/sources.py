@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hubbub import Secret
+from hubbub import Secret, bounds
 from hubbub.net.egress import kind_of
 from hubbub.packs.activity.catalogue import Catalogue
 from hubbub.packs.activity.events import WEB, WINDOW, Bucket, Event
@@ -30,6 +30,10 @@ from hubbub.packs.activity.watch_server import Category, WatchServer
 from hubbub.packs.activity.watchers import Watchers, choose
 
 _OWN_ENGINES: Final = ("local", "omniparser")
+_OWN_KEYS: Final = frozenset(
+    ("hostname", "version", "testing", "device_id", "ok", "mode", "preflight_ok", "ready", "reason")
+)
+"""Which everybody uses who says something of itself; others may tell something themselves."""
 _RECENT_TABS: Final = 10
 """How many of the last pages are looked at: what is told of a window comes later than what is told of its page."""
 
@@ -92,7 +96,7 @@ class Sources:
         info, buckets = await self._watch.state()
         return (
             self._reported(info) if isinstance(info, SourceFailure) else self._shown_info(info),
-            self._reported(buckets) if isinstance(buckets, SourceFailure) else Catalogue(buckets, self._privacy),
+            self._reported(buckets) if isinstance(buckets, SourceFailure) else await self._listed(buckets),
         )
 
     async def catalogue(self) -> Catalogue:
@@ -101,7 +105,7 @@ class Sources:
         Raises: SourceFailure.
         """
         with self._telling():
-            return Catalogue(await self._watch.buckets(), self._privacy)
+            return await self._listed(await self._watch.buckets())
 
     async def watchers(self, host: str | None = None) -> Watchers:
         """The buckets that tell what the person does.
@@ -212,13 +216,7 @@ class Sources:
                 asked["private_titles"] = await self._private_titles()
                 token = self._token()
             found = await self._sidecar.parse(asked, token)
-        elements = found.get("parsed_content_list")
-        window = found.get("window")
-        return {
-            "window": self._privacy.data(window) if isinstance(window, dict) else None,
-            "elements": self._privacy.elements(elements if isinstance(elements, list) else []),
-            "latency_ms": found.get("latency_ms"),
-        }
+        return await asyncio.to_thread(self._show_screen, found)
 
     async def _private_titles(self) -> list[str]:
         """Of pages that were shown last and may not be seen; the sidecar itself knows only windows."""
@@ -243,6 +241,11 @@ class Sources:
         """Drop every connection."""
         await self._watch.close()
         await self._sidecar.close()
+
+    async def _listed(self, buckets: dict[str, Any]) -> Catalogue:
+        if len(buckets) <= bounds.ACTIVITY_FEW:
+            return Catalogue(buckets, self._privacy)
+        return await asyncio.to_thread(Catalogue, buckets, self._privacy)
 
     async def _events(self, bucket: Bucket | None, start: datetime, end: datetime) -> list[Event]:
         return [] if bucket is None else await self._watch.events(bucket.id, start, end)
@@ -275,8 +278,21 @@ class Sources:
         hiding = self._privacy.hiding((event for each in found for event in each), are_pages=are_pages)
         return self._allowed(bucket, events, hiding)
 
+    def _show_screen(self, found: dict[str, Any]) -> dict[str, Any]:
+        elements, window = found.get("parsed_content_list"), found.get("window")
+        told = elements[: bounds.SCREEN_ELEMENTS] if isinstance(elements, list) else []
+        latency_ms = found.get("latency_ms")
+        return {
+            "window": self._privacy.data(window) if isinstance(window, dict) else None,
+            "elements": self._privacy.elements(told),
+            "latency_ms": round(latency_ms) if isinstance(latency_ms, int | float) else None,
+        }
+
     def _shown(self, value: dict[str, Any]) -> dict[str, Any]:
-        return {self._privacy.text(key): self._privacy.tree(item) for key, item in value.items()}
+        return {
+            key if key in _OWN_KEYS else self._privacy.word(key): self._privacy.tree(item)
+            for key, item in value.items()
+        }
 
     @contextmanager
     def _telling(self) -> Iterator[None]:

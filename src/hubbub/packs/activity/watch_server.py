@@ -51,7 +51,7 @@ class WatchServer:
         Raises: SourceFailure.
         """
         self._said = None
-        found: dict[str, Any] = await self._get("info", dict[str, Any])
+        found: dict[str, Any] = await self._get("info", dict[str, Any], limit=bounds.ACTIVITY_ABOUT_BYTES)
         self._said = time.monotonic(), found
         return found
 
@@ -77,6 +77,12 @@ class WatchServer:
         Raises: SourceFailure.
         """
         found: dict[str, Any] = await self._get("buckets/", dict[str, Any])
+        if len(found) > bounds.ACTIVITY_BUCKETS:
+            told = (
+                f"ActivityWatch at {self.url} has more than {bounds.ACTIVITY_BUCKETS} buckets; "
+                "see whether something else runs there"
+            )
+            raise SourceFailure("too_large", told, url=self.url)
         return found
 
     async def newest(self, bucket: str, count: int = 1) -> list[Event]:
@@ -116,8 +122,9 @@ class WatchServer:
         """Drop every connection."""
         await self._server.close()
 
-    async def _get(self, path: str, kind: Any) -> Any:
-        return self._server.decode(await self._server.get(f"/api/0/{path}", timeout_s=self._timeout_s), kind)
+    async def _get(self, path: str, kind: Any, *, limit: int = bounds.ACTIVITY_BODY_BYTES) -> Any:
+        body = await self._server.get(f"/api/0/{path}", timeout_s=self._timeout_s, limit=limit)
+        return self._server.decode(body, kind)
 
 
 def _category(given: Any) -> Category | None:
