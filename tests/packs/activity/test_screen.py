@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.packs.activity.desks import at_a_desk
+from tests.packs.activity.odd_server import Odd, odd_server
 from tests.packs.activity.screens import Screen, eventually, screen
 from tests.packs.activity.test_sidecar import Sidecar, sidecar
 from tests.packs.activity.watching import Watch, event
@@ -126,6 +127,26 @@ def test_where_no_window_is_known_rules_about_windows_forbid_to_look(
             other_status, _ = asked.ask("POST", "/parse", CAPTURE)
     assert (status, said["error"]) == (503, "windows_unknown")
     assert other_status == 200
+
+
+def test_where_no_window_is_known_a_private_one_is_known_by_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every system but X11 is such a place, and that private windows are left out is the default."""
+    with screen(tmp_path, monkeypatch, has_manager=False) as shown:
+        shown.terminal("x", "Firefox Private Browsing", "60x6+40+40")
+        with sidecar("local", incognito=False) as openly, sidecar("local") as asked:
+            wait_for_text(openly, "Private Browsing")
+            status, said = asked.ask("POST", "/parse", CAPTURE)
+            given = {"base64_image": openly.ask("POST", "/parse", CAPTURE)[1]["som_image_base64"]}
+            picture_status, _ = asked.ask("POST", "/parse", given)
+        elements = [{"type": "text", "content": "Firefox Private Browsing", "bbox": [0, 0, 1, 1]}]
+        found = Odd(body=json.dumps({"parsed_content_list": elements}).encode())
+        with odd_server(found) as parser, sidecar("omniparser", parser.url) as handing_on:
+            other_status, other = handing_on.ask("POST", "/parse", CAPTURE)
+    assert (status, said["error"]) == (other_status, other["error"]) == (503, "private_window")
+    assert "Browsing" not in str([said, other])
+    assert picture_status == 200  # whoever sends a picture has seen it
 
 
 def test_a_screen_is_told_as_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

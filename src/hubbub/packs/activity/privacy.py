@@ -128,6 +128,10 @@ class Privacy:
         """Whether there are rules that can only be kept where it is known which window is where."""
         return bool(self._dropped_apps or self._masked_apps or self._dropped_words or self._masked_titles)
 
+    def names_private_window(self, text: str) -> bool:
+        """Whether browsers write such a thing on their private windows, and those are to be left out."""
+        return self._settings.incognito and _NAMES_OF_PRIVATE_WINDOWS.search(text) is not None
+
     def _is_incognito(self, data: dict[str, Any], app: str, title: str) -> bool:
         if not self._settings.incognito:
             return False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from hubbub.packs.activity.hiding import Hiding
 from hubbub.packs.activity.privacy import Box, Privacy
@@ -18,8 +19,10 @@ def rules_for(request: ParseRequest, own: Privacy) -> list[Privacy]:
 
 def take_allowed(
     rules: Sequence[Privacy], private_titles: tuple[str, ...] = ()
-) -> tuple[Picture, list[windows.Window], list[Box]]:
+) -> tuple[Picture, list[windows.Window] | None, list[Box]]:
     """All screens as they may be seen, the windows on them that are not private, and what was blackened.
+
+    Where it is not known which window is where, there are None; `refuse_private` has a look at what was read.
 
     Raises: Refusal, also where it is not known which window is where and there are rules about windows.
     """
@@ -39,7 +42,19 @@ def take_allowed(
     hidden = [region for each in rules for region in each.regions()]
     hidden += [window.box for window in known if is_private(window)]
     shown.blacken(hidden)
-    return shown, [window for window in listed or [] if not is_private(window)], hidden
+    seen = None if listed is None else [window for window in listed if not is_private(window)]
+    return shown, seen, hidden
+
+
+def refuse_private(elements: Iterable[dict[str, Any]], rules: Sequence[Privacy]) -> None:
+    """Where windows are not known, a private one of a browser is known by what it says of itself.
+
+    Raises: Refusal, if there seems to be one: nobody knows where it ends.
+    """
+    texts = (element.get("content") for element in elements)
+    if any(isinstance(text, str) and each.names_private_window(text) for text in texts for each in rules):
+        told = "a private window of a browser seems to be on the screen, and here it cannot be known where it is"
+        raise Refusal(503, "private_window", told)
 
 
 def take() -> Picture:

@@ -98,7 +98,7 @@ class LocalEngine:
         Raises: Refusal.
         """
         started = time.monotonic()
-        listed: list[windows.Window] = []
+        listed: list[windows.Window] | None = []
         rules = capture.rules_for(request, self._privacy)
         if request.picture is None:
             shown, listed, hidden = capture.take_allowed(rules, request.private_titles)
@@ -110,6 +110,8 @@ class LocalEngine:
         offset = request.region[:2] if request.region is not None else (0.0, 0.0)
         found = _nodes(shown, hidden, offset, rules) if request.picture is None else []
         found += _uncovered(self._lines(shown, request), found, shown)
+        if listed is None:
+            capture.refuse_private(found, rules)
         elements = self._allowed(found, shown)
         seconds = time.monotonic() - started
         return {
@@ -119,7 +121,7 @@ class LocalEngine:
             "latency_ms": round(seconds * 1000),
             "parsed_content_list": elements,
             "som_image_base64": base64.b64encode(shown.marked(elements)).decode(),
-            "window": self._in_front(listed),
+            "window": self._in_front(listed or []),
         }
 
     def _in_front(self, listed: list[windows.Window]) -> dict[str, Any] | None:

@@ -50,9 +50,11 @@ class OmniParserEngine:
 
         Raises: Refusal.
         """
+        rules = capture.rules_for(request, self._privacy)
+        are_windows_known = True
         if request.picture is None:
-            rules = capture.rules_for(request, self._privacy)
-            shown, _, _ = capture.take_allowed(rules, request.private_titles)
+            shown, listed, _ = capture.take_allowed(rules, request.private_titles)
+            are_windows_known = listed is not None
         else:
             shown = Picture.read(request.picture)
             shown.blacken(self._privacy.regions())
@@ -63,11 +65,13 @@ class OmniParserEngine:
             found = asyncio.run(self._ask({"base64_image": sent}))
         except SourceFailure as failure:
             raise Refusal(502, "omniparser_failed", failure.message, kind=failure.word) from failure
-        return {**self._shown(found), "ok": True, "mode": "omniparser"}
-
-    def _shown(self, found: dict[str, Any]) -> dict[str, Any]:
         given = found.get("parsed_content_list")
         elements = [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
+        if not are_windows_known:
+            capture.refuse_private(elements, rules)
+        return {**self._shown(found, elements), "ok": True, "mode": "omniparser"}
+
+    def _shown(self, found: dict[str, Any], elements: list[dict[str, Any]]) -> dict[str, Any]:
         marked = _picture(found.get("som_image_base64"))
         allowed = []
         for element in elements[: bounds.SCREEN_ELEMENTS]:
