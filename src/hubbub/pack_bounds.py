@@ -59,6 +59,8 @@ PATTERN_S: Final = 5.0
 """How long the patterns of one question may look for what they mean."""
 CLOCK_SKEW_S: Final = 5.0
 """How far into the future an event may reach before the clocks are said to differ."""
+CLOCK_AHEAD_S: Final = 600.0
+"""How far before a machine is taken for the last at work only if there is no other."""
 SIDECAR_BODY_BYTES: Final = 32 * 1024 * 1024
 """One request to the sidecar, with its picture."""
 SIDECAR_PIXELS: Final = 40_000_000

@@ -217,6 +217,18 @@ async def test_of_two_machines_one_is_chosen_and_the_other_named(watch: Watch) -
     assert "desk, laptop" in failure["message"]
 
 
+async def test_a_machine_whose_clock_is_ahead_is_not_taken_for_the_last_at_work(watch: Watch) -> None:
+    now = datetime.now(UTC)
+    for host, app, ago in (("desk", "Now", 1), ("laptop", "Future", -60)):
+        bucket = watch.bucket(f"aw-watcher-window_{host}", "currentwindow", host=host)
+        watch.insert(bucket, [event(now - timedelta(minutes=ago), 30, app=app, title="x")])
+    async with at_a_desk(watch.url) as asker:
+        told = await asker.call("aw.now")
+        other = await asker.call("aw.now", host="laptop")
+    assert (told["host"], told["window"]["app"], told["other_hosts"]) == ("desk", "Now", ["laptop"])
+    assert any("in the future" in note for note in other["notes"])
+
+
 async def test_the_machine_of_activitywatch_itself_comes_first(watch: Watch) -> None:
     now = datetime.now(UTC)
     own = watch.ask("GET", "info")["hostname"]
@@ -279,6 +291,13 @@ async def test_prompts_bring_the_facts_along(watch: Watch) -> None:
     assert "- Code: 1h 00m (67%)" in message["content"]["text"]
     assert "away 30m" in message["content"]["text"]
     assert "- Code: 1h 00m" in standup["messages"][0]["content"]["text"]
+
+
+@pytest.mark.parametrize("name", ["what_did_i_do", "week_in_review"])
+async def test_a_prompt_about_no_period_is_a_wrong_request(name: str, watch: Watch) -> None:
+    async with at_a_desk(watch.url) as asker:
+        error = await asker.client.error("prompts/get", {"name": name, "arguments": {"period": "someday"}})
+    assert (error["code"], "'someday' is no period" in error["message"]) == (-32602, True)
 
 
 @pytest.mark.parametrize(("day", "hours"), [("2026-10-25", 25), ("2026-03-29", 23)])

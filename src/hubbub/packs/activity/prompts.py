@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from hubbub.errors import InvalidParams
 from hubbub.packs.activity.desk import Desk
+from hubbub.packs.activity.failures import BadRequest
 from hubbub.packs.activity.summary import Summary, in_words
 
 _HONEST = "Say only what these figures show, and say so where they show little. Times are local."
@@ -20,6 +22,7 @@ def register(desk: Desk) -> None:
         Args:
             period: today, yesterday, week, last_3d, a day, or two ISO times with a slash.
         """
+        _check(desk, period)
         return f"{await _facts(desk, period)}\n\nTell me in a short paragraph how I spent this time. {_HONEST}"
 
     @desk.server.prompt(title="Standup")
@@ -52,11 +55,23 @@ def register(desk: Desk) -> None:
         Args:
             period: week, last_week, or another one.
         """
+        _check(desk, period)
         by_category = _table(await desk.summary(period, "category"))
         return (
             f"{await _facts(desk, period)}\n\nBy category:\n{by_category}\n\n"
             f"Review this week: where the time went, what stands out, one thing to change. {_HONEST}"
         )
+
+
+def _check(desk: Desk, period: str) -> None:
+    """A wrong argument is the caller's fault, and is told as such.
+
+    Raises: InvalidParams.
+    """
+    try:
+        desk.period(period)
+    except BadRequest as error:
+        raise InvalidParams(error.message) from None
 
 
 async def _facts(desk: Desk, period: str) -> str:

@@ -1,13 +1,14 @@
-"""Which bucket tells what: by type, for one machine, the one that was written to last. Pure."""
+"""Which bucket tells what: by type, for one machine, the one that was written to last. Pure but for the clock."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import msgspec
 
+from hubbub import bounds
 from hubbub.packs.activity.events import AFK, EDITOR, WEB, WINDOW, Bucket, with_zone
 from hubbub.packs.activity.failures import BadRequest
 
@@ -44,6 +45,8 @@ class Watchers(msgspec.Struct, frozen=True):
 def choose(known: Sequence[Bucket], own_host: str, wanted_host: str | None = None) -> Watchers:
     """The buckets of one machine: the wanted one, else ActivityWatch's own, else the one that was last at work.
 
+    Those that were written to far in the future come last: a clock that is ahead would else win for ever.
+
     Raises: BadRequest, if there is nothing of the wanted one.
     """
     hosts = sorted({bucket.hostname for bucket in known if bucket.hostname not in _ANY_HOST})
@@ -73,5 +76,6 @@ def _first(buckets: list[Bucket], kind: str) -> Bucket | None:
     return next((bucket for bucket in buckets if bucket.type == kind), None)
 
 
-def _age(bucket: Bucket) -> datetime:
-    return _EARLIEST if bucket.last_updated is None else with_zone(bucket.last_updated)
+def _age(bucket: Bucket) -> tuple[bool, datetime]:
+    last = _EARLIEST if bucket.last_updated is None else with_zone(bucket.last_updated)
+    return last <= datetime.now(UTC) + timedelta(seconds=bounds.CLOCK_AHEAD_S), last
