@@ -28,6 +28,8 @@ logger = logging.getLogger("hubbub.sidecar")
 _OWN_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 _AT_ONCE: Final = 32
 _BEARER: Final = "Bearer "
+_DIGITS: Final = 20
+"""Of a length that is worth reading."""
 
 
 class SidecarServer(ThreadingHTTPServer):
@@ -164,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()):
             raise Refusal(411, "length_required", "send a Content-Length")
-        if int(length) > bounds.SIDECAR_BODY_BYTES:
+        if len(length) > _DIGITS or int(length) > bounds.SIDECAR_BODY_BYTES:
             raise Refusal(413, "body_too_large", f"at most {bounds.SIDECAR_BODY_BYTES} bytes can be sent")
         return self.rfile.read(int(length))
 
