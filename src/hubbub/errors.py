@@ -4,7 +4,8 @@
     ├── MessageError            the message is not one we can read
     │   ├── ParseError              not JSON, not UTF-8, nested too deep
     │   ├── InvalidRequest          JSON, but not a JSON-RPC message
-    │   │   └── IdInUse                 an earlier request has its id
+    │   │   ├── IdInUse                 an earlier request has its id
+    │   │   └── ArgumentsNoObject       a tool that is called as a method is given a text or a number
     │   └── MessageTooLarge         over a named bound
     ├── RequestError            the message is fine, what it asks is not
     │   ├── MethodNotFound
@@ -80,6 +81,13 @@ class IdInUse(InvalidRequest):
 
     def __init__(self, identifier: str) -> None:
         super().__init__(f"The id {identifier} is still in use by an earlier request")
+
+
+class ArgumentsNoObject(InvalidRequest):
+    """A tool that is called as a method has `params` that cannot be arguments."""
+
+    def __init__(self) -> None:
+        super().__init__("`params` are the arguments of a tool, and must be an object")
 
 
 class MessageTooLarge(MessageError):

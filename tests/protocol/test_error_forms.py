@@ -19,6 +19,7 @@ BY_ERA = (NEWEST_MODERN, NEWEST_LEGACY, PLAIN)
         (errors.ParseError("m"), (-32700, -32700, -32700), 400, None),
         (errors.InvalidRequest("m"), (-32600, -32600, -32600), 400, None),
         (errors.IdInUse("m"), (-32600, -32600, -32600), 400, None),
+        (errors.ArgumentsNoObject(), (-32602, -32602, -32602), 400, None),
         (errors.MessageTooLarge("A line", 5), (-32600, -32600, -32600), 413, {"limit": 5}),
         (errors.MethodNotFound("x"), (-32601, -32601, -32601), 404, None),
         (errors.InvalidParams("m"), (-32602, -32602, -32602), 400, None),

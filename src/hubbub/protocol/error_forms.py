@@ -63,6 +63,7 @@ FORMS: dict[type[errors.HubbubError], Form] = {
     errors.HubbubError: _everywhere(INTERNAL_ERROR),
     errors.ParseError: _everywhere(PARSE_ERROR, 400),
     errors.InvalidRequest: _everywhere(INVALID_REQUEST, 400),
+    errors.ArgumentsNoObject: _everywhere(INVALID_PARAMS, 400),
     errors.MessageTooLarge: _everywhere(INVALID_REQUEST, 413, lambda error: {"limit": error.limit}),
     errors.MethodNotFound: _everywhere(METHOD_NOT_FOUND, 404),
     errors.InvalidParams: _everywhere(INVALID_PARAMS, 400, lambda error: error.data),

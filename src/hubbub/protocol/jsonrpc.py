@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from hubbub import bounds
-from hubbub.errors import InvalidRequest, MessageTooLarge, ParseError
+from hubbub.errors import ArgumentsNoObject, InvalidRequest, MessageTooLarge, ParseError
 
 
 class Envelope(msgspec.Struct, gc=False):
@@ -192,7 +192,9 @@ def _check_members(envelope: Envelope, data: bytes) -> None:
         accounted += 6 + len(identifier)
     if params is not UNSET:
         if memoryview(params)[0] not in b"{[":
-            raise InvalidRequest("`params` must be an object or an array")
+            # Only tools that are called by their names have dots in them; those of MCP have slashes.
+            is_tool = method is not UNSET and "." in method
+            raise ArgumentsNoObject() if is_tool else InvalidRequest("`params` must be an object or an array")
         accounted += 10 + len(params)
     if len(data) - accounted >= _SMALLEST_MEMBER:
         _refuse_doubled_members(envelope, data)

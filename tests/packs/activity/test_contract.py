@@ -131,10 +131,11 @@ async def test_the_other_form_of_a_path_is_tried_where_the_first_is_unknown() ->
     assert health["sidecar_probe_status"] is True
 
 
+@pytest.mark.parametrize("params", [[1], [], "x", 7, True, None])
 @pytest.mark.parametrize("method", ["aw.get_state", "nowframe.build", "system.health"])
-async def test_params_that_are_no_object_are_wrong(method: str) -> None:
+async def test_params_that_are_no_object_are_wrong(method: str, params: Any) -> None:
     async with at_a_desk(dialect=PLAIN) as asker:
-        asker.client.send({"jsonrpc": "2.0", "id": 1, "method": method, "params": [1]})
+        asker.client.send({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
         answer = await asker.client.next()
     assert answer["error"]["code"] == -32602
 
