@@ -275,6 +275,50 @@ def with_events(events: bytes) -> Any:
     return odd_server(answer)
 
 
+EVERY_REPORT: list[tuple[str, dict[str, Any]]] = [
+    ("aw.now", {}),
+    ("aw.summary", {"by": "category", "period": "last_1h"}),
+    ("aw.timeline", {"period": "last_1h"}),
+    ("aw.chart", {"period": "last_1h"}),
+    ("aw.query", {"query": 'RETURN = query_bucket("w");', "period": "last_1h"}),
+]
+
+
+async def test_activitywatch_is_only_read() -> None:
+    with with_events(b"[]") as watch:
+        async with at_a_desk(watch.url) as asker:
+            for tool in ("aw.get_state", "nowframe.build", "system.health"):
+                await asker.call(tool)
+            for tool, arguments in EVERY_REPORT:
+                assert not (await asker.client.call(tool, arguments)).get("isError")
+            await asker.client.result("resources/read", {"uri": "activity://now"})
+            for prompt in ("what_did_i_do", "standup", "where_was_i", "week_in_review"):
+                await asker.client.result("prompts/get", {"name": prompt})
+        asked = list(watch.asked)
+    assert len(asked) > 20
+    assert {method for method, _, _ in asked} == {"GET"}
+
+
+@pytest.mark.parametrize(("tool", "arguments"), EVERY_REPORT, ids=[tool for tool, _ in EVERY_REPORT])
+async def test_one_that_hangs_only_when_events_are_wanted_is_given_up_too(
+    tool: str, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "ACTIVITY_EVENTS_S", 0.5)
+    bucket = b'{"w": {"type": "currentwindow", "hostname": "h"}}'
+
+    def answer(method: str, path: str) -> Odd:
+        return Odd(hangs=True) if "/events" in path else Odd(body=bucket if "/buckets" in path else b"{}")
+
+    with odd_server(answer) as watch:
+        async with at_a_desk(watch.url, timeout_s=0.5) as asker:
+            started = time.monotonic()
+            error = await asker.failure(tool, **arguments)
+            assert time.monotonic() - started < 5
+            assert (await asker.call("nowframe.build"))["aw_buckets"]
+    assert error["code"] in ("timeout", "invalid_argument")
+    assert "0.5 s" in error["message"]
+
+
 async def test_a_bucket_that_says_little_of_itself_can_be_queried() -> None:
     events = b'[{"timestamp": "2026-11-15T10:00:00Z", "duration": 60, "data": {"n": 1}}]'
 
