@@ -17,7 +17,7 @@ from hubbub import bounds
 from hubbub.errors import TransportError
 from hubbub.net.door import Door
 from hubbub.net.egress import ANYWHERE
-from hubbub.net.pool import _connects_at_once
+from hubbub.net.pool import Pool
 
 MakeLoop: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
 LOOPS = [asyncio.SelectorEventLoop, uvloop.new_event_loop]
@@ -226,15 +226,41 @@ def test_what_was_written_is_never_said_not_to_have_been() -> None:
 
 
 class SocketOfMacOS(socket.socket):
-    """Says that it is connected where Linux says nothing."""
+    """Says that it is connected where one of Linux says nothing."""
 
-    answers = (errno.EINPROGRESS, errno.EISCONN)
+    has_begun = False
 
     def connect_ex(self, address: Any) -> int:
-        code, *self.answers = self.answers  # type: ignore[assignment]
-        return int(code)
+        code = super().connect_ex(address)
+        is_first, self.has_begun = not self.has_begun, True
+        return errno.EINPROGRESS if is_first else code or errno.EISCONN
+
+    def connect(self, address: Any) -> None:
+        raise OSError(errno.EISCONN, "Socket is already connected")
 
 
-def test_a_socket_that_says_that_it_is_connected_is() -> None:
-    with SocketOfMacOS() as made:
-        assert _connects_at_once(made, ("127.0.0.1", 9))
+class SlowSocketOfMacOS(SocketOfMacOS):
+    """Is connected only when it is asked for the third time."""
+
+    def connect_ex(self, address: Any) -> int:
+        super().connect_ex(address)
+        return errno.EALREADY
+
+
+@pytest.mark.parametrize("kind", [SocketOfMacOS, SlowSocketOfMacOS])
+@pytest.mark.parametrize("make_loop", LOOPS)
+def test_a_socket_that_says_that_it_is_connected_is(kind: type[socket.socket], make_loop: MakeLoop) -> None:
+    def make_socket(info: tuple[Any, ...]) -> socket.socket:
+        made = kind(family=info[0], type=info[1])
+        made.setblocking(False)
+        return made
+
+    async def ask_once() -> None:
+        async with serving(OK) as served:
+            pool = Pool(make_socket, _PATIENCE_S)
+            answer = await pool.send("GET", served.url, {}, None, None)
+            assert await answer.read(100) == b"ok"
+            await pool.close()
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(ask_once())

@@ -179,7 +179,7 @@ class Pool:
         made = self._make_socket((family, socket.SOCK_STREAM, 0, "", address))
         try:
             if not _connects_at_once(made, address):
-                await self._in_time(deadline, asyncio.get_running_loop().sock_connect(made, address))
+                await self._in_time(deadline, _connected(made, address))
         except BaseException:
             made.close()
             raise
@@ -268,6 +268,18 @@ def _connects_at_once(made: socket.socket, address: tuple[str, int]) -> bool:
     if code and code not in (*_CONNECTING, errno.EISCONN):
         raise OSError(code, os.strerror(code))
     return code not in _CONNECTING
+
+
+async def _connected(made: socket.socket, address: tuple[str, int]) -> None:
+    """Wait until a socket that has begun to connect has done so.
+
+    Raises: OSError.
+    """
+    try:
+        await asyncio.get_running_loop().sock_connect(made, address)
+    except OSError as error:
+        if error.errno != errno.EISCONN:  # macOS says so if it has, meanwhile
+            raise
 
 
 def _written_at_once(connected: socket.socket, request: bytes) -> int:
