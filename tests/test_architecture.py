@@ -160,6 +160,17 @@ def test_a_file_stays_below_the_wall(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= LINES_OF_ONE_FILE, "a second idea lives in this file"
 
 
+def test_tests_stay_below_the_wall_too() -> None:
+    lengths = {
+        name: len(text.splitlines())
+        for name, text in committed_texts()
+        if name.startswith("tests/") and name.endswith(".py")
+    }
+    assert "tests/test_architecture.py" in lengths
+    too_long = {name: lines for name, lines in lengths.items() if lines > LINES_OF_ONE_FILE}
+    assert not too_long, "a second idea lives in these files"
+
+
 def test_no_file_names_a_registry() -> None:
     naming = [name for name, text in committed_texts() if any(host in text.lower() for host in REGISTRY_HOSTS)]
     assert not naming, "every machine has its own registry; scripts/lock strips addresses"
