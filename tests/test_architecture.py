@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.imports import SOURCE, imported_modules, imports_of, module_name
 
 ROOT = Path(__file__).parents[1]
-SOURCE = ROOT / "src"
 
 LINES_OF_ONE_FILE = 500
 
@@ -70,30 +70,6 @@ REGISTRY_HOSTS = tuple(f"{name}.{domain}" for name, domain in (
 
 def python_files() -> list[Path]:
     return sorted(SOURCE.rglob("*.py"))
-
-
-def module_name(path: Path) -> str:
-    parts = path.relative_to(SOURCE).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def imported_modules(source: str, *, package: str) -> Iterator[str]:
-    """Yield every module that `source` imports, at the top or inside a function, lazily or for types only."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            parents = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            origin = ".".join([*parents, node.module] if node.module else parents)
-            yield from (f"{origin}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("import_module", "importlib.import_module"):
-            yield from (name.value for name in node.args[:1] if isinstance(name, ast.Constant))
-
-
-def imports_of(path: Path) -> set[str]:
-    name = module_name(path)
-    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    return set(imported_modules(path.read_text(encoding="utf-8"), package=package))
 
 
 def importers_by_library() -> dict[str, set[str]]:
@@ -182,6 +158,17 @@ def test_packs_see_the_public_names_and_net_and_store() -> None:
 @pytest.mark.parametrize("path", python_files(), ids=module_name)
 def test_a_file_stays_below_the_wall(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= LINES_OF_ONE_FILE, "a second idea lives in this file"
+
+
+def test_tests_stay_below_the_wall_too() -> None:
+    lengths = {
+        name: len(text.splitlines())
+        for name, text in committed_texts()
+        if name.startswith("tests/") and name.endswith(".py")
+    }
+    assert "tests/test_architecture.py" in lengths
+    too_long = {name: lines for name, lines in lengths.items() if lines > LINES_OF_ONE_FILE}
+    assert not too_long, "a second idea lives in these files"
 
 
 def test_no_file_names_a_registry() -> None:

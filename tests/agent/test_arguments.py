@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.agent.test_definition import JSON
+from tests.agent.any_json import JSON
 
 from hubbub.agent.arguments import read_arguments
 

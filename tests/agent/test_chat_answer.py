@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.agent.any_json import JSON
 from tests.agent.endpoint import delta
-from tests.agent.test_definition import JSON
 
 from hubbub.agent.chat_answer import Assembly, read_answer
 from hubbub.agent.model import WantedCall

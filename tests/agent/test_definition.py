@@ -5,16 +5,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.agent.any_json import JSON
 
 from hubbub.agent.definition import Definition
 from hubbub.agent.frozen import freeze, thaw
 from hubbub.errors import DefinitionError
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=12,
-)
 
 
 def test_the_shape_is_that_of_the_endpoint() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import clean_environment
 from tests.cli.endpoint import endpoint
-from tests.cli.test_tools import ECHO, GALLERY, WEATHER, refused
+from tests.cli.outcomes import ECHO, GALLERY, WEATHER, refused
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 DEADLINE_S = 25.0

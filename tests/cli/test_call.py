@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import clean_environment
-from tests.cli.test_tools import ECHO, GALLERY, WEATHER, answered, refused, said
+from tests.cli.outcomes import ECHO, GALLERY, WEATHER, answered, refused, said
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 DEADLINE_S = 20.0

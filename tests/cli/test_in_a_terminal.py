@@ -9,8 +9,8 @@ import pytest
 if sys.platform == "win32":
     pytest.skip("there are no pseudo-terminals", allow_module_level=True)
 
+from tests.cli.outcomes import GALLERY
 from tests.cli.pseudo_terminal import Terminal
-from tests.cli.test_tools import GALLERY
 
 CALL = ("call", GALLERY)
 

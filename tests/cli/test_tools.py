@@ -5,39 +5,16 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.cli.conftest import served
+from tests.cli.outcomes import ECHO, GALLERY, WEATHER, answered, refused, said
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-ROOT = Path(__file__).parents[2]
-ECHO = str(ROOT / "examples/echo.py")
-WEATHER = str(ROOT / "examples/weather.py")
-GALLERY = str(ROOT / "tests/fixtures/gallery.py")
-
-
-def said(done: subprocess.CompletedProcess[str]) -> str:
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    return done.stdout
-
-
-def answered(done: subprocess.CompletedProcess[str]) -> Any:
-    """The JSON that is all of stdout."""
-    (line,) = said(done).splitlines()
-    return json.loads(line)
 
 
 def rows(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in text.splitlines()]
-
-
-def refused(done: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
-    """It ended with this code and one line on stderr that has these words."""
-    assert (done.returncode, done.stdout) == (code, ""), done.stderr
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("hubbub: ")
-    assert all(word in line for word in words), line
 
 
 # -- tools -------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Counterparts for clients: our own server on stdio and HTTP, and a count of what is left over."""
+"""Counterparts for clients: our own server on stdio and HTTP, one that misbehaves, and a count of what is left over."""
 
 import asyncio
 import sys
@@ -14,6 +14,7 @@ from tests.interop import server as interop
 from hubbub.client import Client, ServerConfig
 
 INTEROP = Path(interop.__file__)
+ODD = str(Path(__file__).with_name("odd_server.py"))
 SOURCE = Path(__file__).parents[2] / "src"
 PATIENCE_S = 15.0
 
@@ -39,6 +40,11 @@ def stdio_config(*arguments: str, **fields: Any) -> ServerConfig:
     """A Python program as a server."""
     env = {"PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1", **fields.pop("env", {})}
     return ServerConfig(**{"id": "here", "command": sys.executable, "args": arguments, "env": env, **fields})
+
+
+def odd(mode: str, **fields: Any) -> ServerConfig:
+    """The server that misbehaves in one way; odd_server.py has them all."""
+    return stdio_config(ODD, mode, **{"protocol_version": "2025-11-25", **fields})
 
 
 @asynccontextmanager

@@ -6,9 +6,8 @@ import time
 from typing import Any
 
 import pytest
-from tests.client.ends import nothing_left, until
+from tests.client.ends import nothing_left, odd, until
 from tests.client.scripted import Asked, legacy, scripted
-from tests.transports.test_stdio_client import odd
 
 from hubbub import Fleet, ServerConfig, SettingsError
 from hubbub.errors import ConnectionClosed, DeadlineExceeded, HubbubError, TransportError

@@ -3,8 +3,7 @@
 import asyncio
 
 import pytest
-from tests.client.ends import nothing_left, until
-from tests.transports.test_stdio_client import odd
+from tests.client.ends import nothing_left, odd, until
 
 from hubbub.client import Client, ServerConfig
 from hubbub.client.keeping import Keeper

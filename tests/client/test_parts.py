@@ -1,6 +1,5 @@
 """The smaller parts of the client, each by itself: cache, rounds, pages, results, headers of tools, passing on."""
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -13,21 +12,16 @@ from hubbub.client import rounds
 from hubbub.client.cache import Cache
 from hubbub.client.listing import all_pages
 from hubbub.client.results import PromptResult, PromptsPage, ResourceResult, ToolResult, ToolsPage, decode_result
-from hubbub.client.rpc import JsonRpcClient
 from hubbub.client.tool_headers import ToolHeaders
-from hubbub.errors import (
-    ConnectionClosed,
-    DeadlineExceeded,
-    InputRefused,
-    InvalidParams,
-    MethodNotFound,
-    RemoteError,
-    TransportError,
-)
-from hubbub.ports import as_it_is
+from hubbub.errors import InputRefused, InvalidParams, MethodNotFound, RemoteError, TransportError
 from hubbub.protocol.model import NO_META, Call, Caller, Meta, Note, RawReply
 from hubbub.protocol.revisions import NEWEST_MODERN
 from hubbub.protocol.wire import ToolEntry
+
+
+def raw(value: Any) -> Raw:
+    return Raw(msgspec.json.encode(value))
+
 
 # -- cache ---------------------------------------------------------------------------
 
@@ -73,10 +67,6 @@ def test_what_has_changed_is_forgotten() -> None:
 
 
 # -- rounds --------------------------------------------------------------------------
-
-
-def raw(value: Any) -> Raw:
-    return Raw(msgspec.json.encode(value))
 
 
 ASK = {
@@ -215,6 +205,13 @@ def test_odd_messages_of_a_prompt_are_kept() -> None:
     assert result.messages[0].content.fields == {"type": "scent", "x": 1}  # type: ignore[union-attr]
 
 
+def test_texts_are_texts() -> None:
+    result = decode_result(
+        raw({"content": [{"type": "text", "text": "a", "annotations": {"priority": 1}}]}), ToolResult
+    )
+    assert isinstance(result.content[0], Text)
+
+
 # -- headers of tools ----------------------------------------------------------------
 
 
@@ -286,222 +283,3 @@ async def test_a_client_is_a_peer(transport: str, version: str | None) -> None:
             await client.request(call_of("tools/call", {"name": "nothing"}, back))
         with pytest.raises(InvalidParams):
             await client.request(call_of("tools/call", {"arguments": {}}, back))
-
-
-# -- JSON-RPC by itself --------------------------------------------------------------
-
-
-class Loose:
-    """A link whose other end is the test."""
-
-    address = "test"
-    is_http = is_legacy = False
-    hide = staticmethod(as_it_is)
-
-    def __init__(self) -> None:
-        self.sent: list[dict[str, Any]] = []
-        self.withdrawn: list[tuple[int, str]] = []
-        self.closed = 0
-        self.rpc: Any = None
-
-    async def start(self, receiver: Any) -> None:
-        self.rpc = receiver
-        receiver.receive(b'{"jsonrpc":"2.0","method":"notifications/early"}')
-
-    def send_now(self, outgoing: Any) -> bool:
-        return False
-
-    async def exchange(self, outgoing: Any) -> None:
-        self.sent.append(msgspec.json.decode(outgoing.body))
-
-    async def post(self, message: bytes, **_: Any) -> None:
-        self.sent.append(msgspec.json.decode(message))
-
-    def withdraw(self, outgoing: Any, reason: str) -> None:
-        self.withdrawn.append((outgoing.id, reason))
-
-    def settle(self, version: str) -> None:
-        pass
-
-    async def close(self) -> None:
-        self.closed += 1
-
-    def say(self, **message: Any) -> None:
-        self.rpc.receive(msgspec.json.encode({"jsonrpc": "2.0", **message}))
-
-
-async def test_requests_are_numbered_and_answers_find_them() -> None:
-    link = Loose()
-    rpc = JsonRpcClient(link)
-    with pytest.raises(TransportError, match="not started"):
-        await rpc.request("x")
-    await rpc.start()
-    await rpc.start()
-    first, second = (asyncio.create_task(rpc.request("m", params)) for params in ({"a": 1}, msgspec.UNSET))
-    await asyncio.sleep(0)
-    assert link.sent == [
-        {"jsonrpc": "2.0", "id": 1, "method": "m", "params": {"a": 1}},
-        {"jsonrpc": "2.0", "id": 2, "method": "m"},
-    ]
-    link.say(id="2", result={"two": 2})
-    link.say(id=1, error={"code": -5, "message": "no", "data": [1]})
-    link.say(id=1, result={})
-    link.say(id=99, result={})
-    assert bytes(await second) == b'{"two":2}'
-    with pytest.raises(RemoteError, match="no") as raised:
-        await first
-    assert (raised.value.code, raised.value.data) == (-5, [1])
-    assert len(rpc) == 0
-    await rpc.notify("notifications/x")
-    await rpc.notify("notifications/y", {"p": 1})
-    assert link.sent[2:] == [
-        {"jsonrpc": "2.0", "method": "notifications/x"},
-        {"jsonrpc": "2.0", "method": "notifications/y", "params": {"p": 1}},
-    ]
-    for blank in (rpc.request(" "), rpc.notify("")):
-        with pytest.raises(InvalidParams):
-            await blank
-    await rpc.close()
-
-
-async def test_an_error_that_makes_no_sense_is_still_an_error() -> None:
-    link = Loose()
-    rpc = JsonRpcClient(link)
-    await rpc.start()
-    waiting = asyncio.create_task(rpc.request("m"))
-    await asyncio.sleep(0)
-    link.say(id=1, error="no", result={})
-    with pytest.raises(RemoteError, match="cannot be read"):
-        await waiting
-    await rpc.close()
-
-
-async def test_initialize_is_never_withdrawn_and_others_once() -> None:
-    link = Loose()
-    rpc = JsonRpcClient(link, timeout_s=0.05)
-    await rpc.start()
-    for method in ("initialize", "tools/call"):
-        with pytest.raises(Exception, match="did not come"):
-            await rpc.request(method)
-    assert link.withdrawn == [(2, "timeout")]
-    await rpc.close()
-
-
-async def test_notifications_reach_the_callback_in_order_and_its_failures_stop_nothing() -> None:
-    link, heard = Loose(), []
-
-    async def later(method: str) -> None:
-        heard.append(method)
-
-    def notified(method: str, params: Any, request: Any) -> Any:
-        if method == "notifications/bad":
-            raise RuntimeError("callback")
-        return later(method)
-
-    rpc = JsonRpcClient(link, notified=notified)
-    await rpc.start()
-    for method in ("notifications/a", "notifications/bad", "other/method", "notifications/b"):
-        link.say(method=method)
-    await asyncio.sleep(0.01)
-    assert heard == ["notifications/early", "notifications/a", "notifications/b"]
-    await rpc.close()
-
-
-async def test_hooks_hear_after_the_answer_was_given() -> None:
-    link, order = Loose(), []
-    rpc = JsonRpcClient(link, on_line=lambda line: order.append("hook"))
-    await rpc.start()
-    waiting = asyncio.create_task(rpc.request("m"))
-    await asyncio.sleep(0)
-    order.clear()
-    request = next(iter(rpc._pending.values()))
-    request.answer.add_done_callback(lambda _: order.append("done"))
-    link.say(id=1, result={})
-    assert order == ["hook"]
-    assert request.is_answered
-    await waiting
-    await rpc.close()
-
-
-async def test_losing_the_link_fails_all_and_for_good() -> None:
-    link, lost = Loose(), []
-    rpc = JsonRpcClient(link, lost=lost.append)
-    await rpc.start()
-    first = asyncio.create_task(rpc.request("m"))
-    await asyncio.sleep(0)
-    link.say(id=1, result={})
-    await first
-    waiting = [asyncio.create_task(rpc.request("m")) for _ in range(3)]
-    await asyncio.sleep(0)
-    gone = TransportError("TRANSPORT_CLOSED", "gone")
-    link.rpc.lost(gone)
-    assert await asyncio.gather(*waiting, return_exceptions=True) == [gone] * 3
-    with pytest.raises(ConnectionClosed, match="gone"):
-        await rpc.request("m")
-    assert lost == [gone]
-    await rpc.close()
-    await rpc.close()
-    with pytest.raises(ConnectionClosed):
-        await rpc.start()
-
-
-async def test_a_link_that_is_lost_before_any_answer_tells_why_itself() -> None:
-    link = Loose()
-    rpc = JsonRpcClient(link)
-    await rpc.start()
-    link.rpc.lost(TransportError("TRANSPORT_CLOSED", "gone"))
-    with pytest.raises(TransportError) as raised:
-        await rpc.request("m")
-    assert raised.value.code == "TRANSPORT_CLOSED"
-    await rpc.close()
-
-
-async def test_a_clock_stands_still_while_a_question_is_answered() -> None:
-    link = Loose()
-
-    async def answer(method: str, params: Raw, request: Any) -> Any:
-        await asyncio.sleep(0.3)
-        return {"answered": True}
-
-    rpc = JsonRpcClient(link, answer=answer, timeout_s=0.2)
-    await rpc.start()
-    waiting = asyncio.create_task(rpc.request("tools/call"))
-    await asyncio.sleep(0)
-    link.say(id="q", method="elicitation/create", params={})
-    await asyncio.sleep(0.35)
-    link.say(id=1, result={"ok": 1})
-    assert bytes(await waiting) == b'{"ok":1}'
-    assert link.sent[1] == {"jsonrpc": "2.0", "id": "q", "result": {"answered": True}}
-    await rpc.close()
-
-
-async def test_a_clock_stands_still_until_the_last_of_several_questions_is_answered() -> None:
-    link = Loose()
-    answered = {"first": asyncio.Event(), "second": asyncio.Event()}
-
-    async def answer(method: str, params: Raw, request: Any) -> Any:
-        await answered[msgspec.json.decode(params)["which"]].wait()
-        return {}
-
-    rpc = JsonRpcClient(link, answer=answer, timeout_s=0.2)
-    await rpc.start()
-    waiting = asyncio.create_task(rpc.request("tools/call"))
-    await asyncio.sleep(0)
-    for which in answered:
-        link.say(id=which, method="elicitation/create", params={"which": which})
-    await asyncio.sleep(0)
-    answered["first"].set()
-    done, _ = await asyncio.wait([waiting], timeout=0.4)
-    assert not done, "the clock ran while the second question was open"
-    answered["second"].set()
-    with pytest.raises(DeadlineExceeded):
-        await asyncio.wait_for(waiting, 5)
-    assert [sent["id"] for sent in link.sent] == [1, "first", "second"]
-    await rpc.close()
-
-
-def test_texts_are_texts() -> None:
-    result = decode_result(
-        raw({"content": [{"type": "text", "text": "a", "annotations": {"priority": 1}}]}), ToolResult
-    )
-    assert isinstance(result.content[0], Text)

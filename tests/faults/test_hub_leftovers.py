@@ -16,7 +16,7 @@ from tests.http.eras import modern, open_session
 from tests.http.in_process import Count, Running, running
 from tests.http.wire import JSON, call, request
 from tests.hub.assembled import hub_of
-from tests.hub.test_sessions import ASKER
+from tests.hub.ends import ASKER
 
 from hubbub.client.config import ServerConfig
 from hubbub.hub.config import UpstreamConfig

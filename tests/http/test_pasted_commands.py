@@ -2,20 +2,19 @@
 
 import asyncio
 import json
-import os
 import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.http.pasting import COOKIE_SESSION, SHELL_S, environment, paste
 from tests.http.processes import PLAYGROUND, ServerProcess
 from tests.http.wire import Site, call, request
 
 from hubbub import __version__
 from hubbub.packs.demo import WELCOME
 
-SHELL_S = 20.0
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 LIST_TOOLS = """\
@@ -30,48 +29,6 @@ curl -X POST http://localhost:3000/mcp \\
 LISTEN = """\
 curl -N http://localhost:3000/mcp \\
   -H "Accept: text/event-stream"
-"""
-COOKIE_SESSION = """\
-# MCP uses cookies for session management (per spec)
-# curl automatically handles cookies with -c and -b flags
-
-# 1) First request: initialize session (cookie is set automatically)
-curl -sS -c /tmp/mcp-cookies.txt -X POST http://localhost:8081/mcp \\
-  -H "Content-Type: application/json" \\
-  -d '{
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {
-      "protocolVersion": "2024-11-05",
-      "clientInfo": {
-        "name": "test-client",
-        "version": "0.1.0"
-      }
-    }
-  }'
-
-# 2) Send initialized notification (cookie is sent automatically)
-curl -sS -b /tmp/mcp-cookies.txt -X POST http://localhost:8081/mcp \\
-  -H "Content-Type: application/json" \\
-  -d '{
-    "jsonrpc": "2.0",
-    "method": "initialized",
-    "params": {}
-  }'
-
-# 3) Subsequent request: cookie is sent automatically to reuse session
-curl -sS -b /tmp/mcp-cookies.txt -X POST http://localhost:8081/mcp \\
-  -H "Content-Type: application/json" \\
-  -d '{
-    "jsonrpc": "2.0",
-    "id": 2,
-    "method": "tools/list",
-    "params": {}
-  }'
-
-# 4) Check health
-curl http://localhost:8081/mcp/health
 """
 TOOLS: list[dict[str, Any]] = [
     {
@@ -95,21 +52,6 @@ TOOLS: list[dict[str, Any]] = [
         "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
     },
 ]
-
-
-def environment() -> dict[str, str]:
-    """Ours, without anything that would lead loopback addresses elsewhere."""
-    return {key: value for key, value in os.environ.items() if "proxy" not in key.lower()}
-
-
-def paste(script: str, port: int, cookies: Path | None = None) -> str:
-    """What a shell prints when the text is pasted."""
-    script = script.replace("localhost:3000", f"localhost:{port}").replace("localhost:8081", f"localhost:{port}")
-    if cookies is not None:
-        script = script.replace("/tmp/mcp-cookies.txt", str(cookies))
-    done = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, timeout=SHELL_S, env=environment())
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_the_pasted_list_of_tools_is_answered_exactly(demo: Site) -> None:

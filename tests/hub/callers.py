@@ -126,3 +126,16 @@ async def message(upstream: Peer, method: str, params: dict[str, Any], who: Call
 def text(found: Any) -> str:
     (block,) = found["content"]
     return str(block["text"])
+
+
+async def asked_by_result(upstream: Any, name: str, arguments: dict[str, Any], back: Back, **who: Any) -> Any:
+    """Go on with a modern call until it is answered."""
+    params: dict[str, Any] = {"name": name, "arguments": arguments}
+    while True:
+        found = await result(upstream, "tools/call", params, caller(MODERN, EVERYTHING, **who), back)
+        if found["resultType"] == "complete":
+            return found
+        questions = found["inputRequests"]
+        back.asked += [(item["method"], item.get("params")) for item in questions.values()]
+        params["inputResponses"] = {key: back.answers[item["method"]] for key, item in questions.items()}
+        params["requestState"] = found["requestState"]

@@ -1,13 +1,14 @@
-"""Upstreams for tests: the interop server in each era over each transport, and servers that misbehave."""
+"""Upstreams for tests: the interop server in each era over each transport, and servers that ask or misbehave."""
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
-from tests.client.ends import INTEROP, PATHS, stdio_config
+from tests.client.ends import INTEROP, PATHS, odd, stdio_config
 from tests.http.in_process import running
 from tests.interop import server as interop
-from tests.transports.test_stdio_client import odd
 
 from hubbub.client import ServerConfig
 from hubbub.hub.remote import RemoteUpstream
@@ -15,6 +16,7 @@ from hubbub.hub.upstream import UpstreamOptions
 from hubbub.net.backoff import Backoff
 from hubbub.security.sealed import Sealer
 
+ASKER = str(Path(__file__).with_name("asking_server.py"))
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 WAYS = [
     ("stdio", MODERN),
@@ -62,3 +64,8 @@ async def odd_upstream(mode: str, **options: Any) -> AsyncIterator[RemoteUpstrea
     """A server that misbehaves behind the hub."""
     async with opened(odd(mode), **options) as upstream:
         yield upstream
+
+
+def asker(*arguments: str) -> ServerConfig:
+    """The server that asks without saying about which call."""
+    return ServerConfig(id="asker", command=sys.executable, args=[ASKER, *arguments], protocol_version="2025-11-25")

@@ -10,8 +10,7 @@ import pytest
 from tests.client.ends import nothing_left, until
 from tests.client.scripted import Asked, legacy, scripted
 from tests.hub.callers import ELICITATION, LEGACY, MODERN, Back, caller, message, result, text, tool
-from tests.hub.ends import interop_upstream, odd_upstream, opened
-from tests.hub.test_sessions import asker
+from tests.hub.ends import asker, interop_upstream, odd_upstream, opened
 
 from hubbub import bounds
 from hubbub.client import ServerConfig

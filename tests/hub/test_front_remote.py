@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 from tests.client.ends import INTEROP, stdio_config
 from tests.hub.assembled import hub_of, names, toolbox, visiting
-from tests.hub.test_sessions import asker
+from tests.hub.ends import asker
 from tests.server.conversation import MODERN, Conversation
 
 from hubbub.client.config import ServerConfig

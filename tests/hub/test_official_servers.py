@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from tests.client.ends import until
-from tests.hub.callers import EVERYTHING, Back, caller, result, text, tool
+from tests.hub.callers import EVERYTHING, Back, asked_by_result, caller, result, text, tool
 from tests.hub.callers import LEGACY as LEGACY_CALLER
 from tests.hub.callers import MODERN as MODERN_CALLER
 from tests.hub.ends import LEGACY, MODERN, opened
-from tests.hub.test_remote import asked_by_result
 from tests.interop.foreign import listening, studio_command
 
 from hubbub.client import ServerConfig

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.client.ends import until
-from tests.hub.callers import EVERYTHING, LEGACY, MODERN, Back, caller, result, text, tool
+from tests.hub.callers import EVERYTHING, LEGACY, MODERN, Back, asked_by_result, caller, result, text, tool
 from tests.hub.ends import WAYS, interop_upstream
 
 from hubbub.client.watching import Change
@@ -117,19 +117,6 @@ async def test_a_legacy_caller_is_asked_while_its_call_is_open(transport: str, v
         assert "file:///ada" in text(await tool(upstream, "list_roots", {}, who, back))
         assert [method for method, _ in back.asked] == ["elicitation/create", "sampling/createMessage", "roots/list"]
         assert text(await tool(upstream, "interview", {}, who, back)) == "ada and ada"
-
-
-async def asked_by_result(upstream: Any, name: str, arguments: dict[str, Any], back: Back, **who: Any) -> Any:
-    """Go on with a modern call until it is answered."""
-    params: dict[str, Any] = {"name": name, "arguments": arguments}
-    while True:
-        found = await result(upstream, "tools/call", params, caller(MODERN, EVERYTHING, **who), back)
-        if found["resultType"] == "complete":
-            return found
-        questions = found["inputRequests"]
-        back.asked += [(item["method"], item.get("params")) for item in questions.values()]
-        params["inputResponses"] = {key: back.answers[item["method"]] for key, item in questions.items()}
-        params["requestState"] = found["requestState"]
 
 
 @ways

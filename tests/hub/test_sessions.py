@@ -1,18 +1,16 @@
 """Whose question is it: what belongs to one client never reaches another, whatever the server does."""
 
 import asyncio
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import Raw
 from tests.client.ends import until
 from tests.hub.callers import ELICITATION, EVERYTHING, LEGACY, MODERN, Back, call, caller, result, text, tool
-from tests.hub.ends import WAYS, interop_upstream, opened
+from tests.hub.ends import WAYS, asker, interop_upstream, opened
 
 from hubbub import bounds
-from hubbub.client import Client, ServerConfig
+from hubbub.client import Client
 from hubbub.errors import InvalidParams, Overloaded
 from hubbub.hub import sessions
 from hubbub.hub.passage import Passage
@@ -23,11 +21,6 @@ from hubbub.protocol.revisions import PLAIN
 
 pytestmark = pytest.mark.timeout(60)
 ways = pytest.mark.parametrize(("transport", "version"), WAYS, ids=[f"{way[0]}-{way[1]}" for way in WAYS])
-ASKER = str(Path(__file__).with_name("asking_server.py"))
-
-
-def asker(*arguments: str) -> ServerConfig:
-    return ServerConfig(id="asker", command=sys.executable, args=[ASKER, *arguments], protocol_version="2025-11-25")
 
 
 @ways

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import pytest
 import uvloop
 from tests.client.ends import nothing_left, until
-from tests.net.test_connections import OK, ask, opened, serving
+from tests.net.served import OK, ask, opened, serving
 
 from hubbub import bounds
 from hubbub.errors import TransportError

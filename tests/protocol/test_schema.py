@@ -1,89 +1,27 @@
-import contextlib
-import dataclasses
-import datetime
-import decimal
-import enum
+"""The schema of a function's arguments: what is told, what is injected instead, and which declarations are refused."""
+
 import functools
-import itertools
 import json
 import pathlib
 import subprocess
 import sys
-import uuid
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, NamedTuple, Optional, TypedDict
+from typing import Annotated, Any, Literal, Optional
 
 import jsonschema_rs
 import msgspec
 import pydantic
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from tests.protocol.shapes import Box, Colour, Node, Service, Team, refusal
 
-from hubbub.errors import ArgumentsInvalid, DefinitionError, ToolError
+from hubbub.errors import DefinitionError
 from hubbub.protocol.schema import Arguments, Output
-
-
-class Service:
-    """Stands for what a server injects."""
-
-
-class Colour(enum.Enum):
-    RED = "red"
-    BLUE = "blue"
-
-
-@dataclasses.dataclass
-class Node:
-    value: int
-    below: "Node | None" = None
-
-
-class Place(TypedDict):
-    city: str
-    days: int
-
-
-class Point(NamedTuple):
-    x: int
-    y: int = 0
-
-
-class Box(msgspec.Struct):
-    point: Point
-    colour: Colour = Colour.RED
-
-
-class Person(pydantic.BaseModel):
-    name: str
-    born: datetime.date
-    friends: "list[Person]" = []
-
-
-class StrictPerson(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(strict=True)
-    born: datetime.date
-
-
-@dataclasses.dataclass
-class Team:
-    lead: Person
-    others: list[Person] = dataclasses.field(default_factory=list)
 
 
 def properties(function: Callable[..., Any]) -> dict[str, Any]:
     found = Arguments.of(function).schema["properties"]
     assert isinstance(found, dict)
     return found
-
-
-def refusal(function: Callable[..., Any], raw: bytes) -> str:
-    with pytest.raises(ArgumentsInvalid) as caught:
-        Arguments.of(function).decode(raw)
-    return caught.value.message
-
-
-# -- the schema ----------------------------------------------------------------
 
 
 def test_a_function_without_parameters_has_the_schema_of_the_contract() -> None:
@@ -212,6 +150,17 @@ def test_defaults_that_are_no_json_are_given_but_not_told() -> None:
     assert Arguments.of(call).decode(b"{}") == {"a": marker, "b": [1, 2]}
 
 
+def test_pydantic_is_not_loaded_for_functions_without_models() -> None:
+    code = (
+        "import sys; from hubbub.protocol.schema import Arguments, Output\n"
+        "def call(a: int, b: list[str] = []) -> dict[str, int]: ...\n"
+        "Arguments.of(call).decode(b'{\"a\":1}'); Output.of(call)\n"
+        "print([name for name in ('pydantic', 'jsonschema_rs', 'asyncio') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 # -- injection -----------------------------------------------------------------
 
 
@@ -297,252 +246,3 @@ def test_a_module_with_postponed_annotations_works(tmp_path: pathlib.Path) -> No
     assert Output.of(postponed_trip.plan).is_object
     with pytest.raises(DefinitionError, match="Inner"):
         Arguments.of(postponed_trip.local())
-
-
-# -- decoding ------------------------------------------------------------------
-
-
-def test_arguments_become_typed_values() -> None:
-    def call(node: Node, place: Place, box: Box, team: Team, path: pathlib.Path, born: StrictPerson) -> None: ...
-
-    raw = (
-        b'{"node":{"value":1,"below":{"value":2}},"place":{"city":"Oslo","days":1},"box":{"point":[1]},'
-        b'"team":{"lead":{"name":"A","born":"2000-01-02"}},"path":"a/b","born":{"born":"2000-01-02"}}'
-    )
-    day = datetime.date(2000, 1, 2)
-    assert Arguments.of(call).decode(msgspec.Raw(raw)) == {
-        "node": Node(1, Node(2)),
-        "place": {"city": "Oslo", "days": 1},
-        "box": Box(Point(1, 0)),
-        "team": Team(Person(name="A", born=day)),
-        "path": pathlib.Path("a/b"),
-        "born": StrictPerson(born=day),
-    }
-
-
-def test_a_whole_number_may_be_written_as_a_float() -> None:
-    def call(days: int, node: Node) -> None: ...
-
-    assert Arguments.of(call).decode(b'{"days":3.0,"node":{"value":1e2}}') == {"days": 3, "node": Node(100)}
-    assert refusal(call, b'{"days":3.5,"node":{"value":1}}') == "days: expected `int`, got `float`"
-
-
-@pytest.mark.parametrize(
-    ("raw", "message"),
-    [
-        (b'{"days":"2"}', "days: expected `int`, got `str`"),
-        (b'{"days":1,"nodes":[{"value":1},{"value":"x"}]}', "nodes[1].value: expected `int`, got `str`"),
-        (b'{"days":1,"colour":"green"}', "colour: invalid enum value 'green'; allowed values: 'blue', 'red'"),
-        (b'{"days":1,"hours":2}', "unknown argument `hours`; allowed arguments: days, nodes, colour, person"),
-        (b'{"colour":"red"}', "missing required argument `days`; allowed arguments: days, nodes, colour, person"),
-        (b'{"days":1,"nodes":[{}]}', "nodes[0]: missing required field `value`"),
-        (b"[]", "arguments: expected `object`, got `array`"),
-        (b'{"days":1', "the arguments are not valid JSON (Input data was truncated)"),
-        (b"", "the arguments are not valid JSON (Input data was truncated)"),
-        (b'{"days":1,"person":{"name":1}}', "person.name: Input should be a valid string; person.born: Field required"),
-    ],
-)
-def test_refusals_say_where_and_why(raw: bytes, message: str) -> None:
-    def call(
-        days: int, nodes: list[Node] | None = None, colour: Colour = Colour.RED, person: Person | None = None
-    ) -> None: ...
-
-    assert refusal(call, raw) == message
-
-
-def test_broken_text_and_endless_nesting_are_refused() -> None:
-    def call(text: str, data: Any = None) -> None: ...
-
-    assert refusal(call, b'{"text":"\xff"}') == "the arguments are not valid UTF-8"
-    assert "not valid JSON" in refusal(call, b'{"text":"\\ud800"}')
-    assert refusal(call, b'{"text":"","data":' + b"[" * 100_000) == "the arguments are nested too deep"
-
-
-def test_whatever_a_validator_raises_is_a_refusal() -> None:
-    @dataclasses.dataclass
-    class Picky:
-        value: int
-
-        def __post_init__(self) -> None:
-            raise ValueError("Too picky") if self.value else KeyError("surprise")
-
-    def call(picky: Picky) -> None: ...
-
-    assert refusal(call, b'{"picky":{"value":1}}') == "picky: Too picky"
-    assert "KeyError" in refusal(call, b'{"picky":{"value":0}}')
-
-
-def test_a_refusal_quotes_only_so_much() -> None:
-    def call(colour: Colour) -> None: ...
-
-    assert len(refusal(call, b'{"colour":"' + b"x" * 100_000 + b'"}')) <= 400
-    assert "allowed arguments: colour" in refusal(call, b'{"colour":"red","' + b"x" * 100_000 + b'":1}')
-
-
-# -- results -------------------------------------------------------------------
-
-
-def test_text_and_anything_have_no_output_schema() -> None:
-    for annotation in (None, str, bytes, Any, str | None, Annotated[str, "a"], Service, list[Service | str]):
-
-        def call() -> None: ...
-
-        call.__annotations__["return"] = annotation
-        assert Output.of(call, skip=[Service]).schema is None
-    assert Output.of(lambda: 1).wrapped_schema is None
-
-
-def test_objects_are_told_from_other_results() -> None:
-    objects = [Node, Place, Box, Person, Team, dict[str, int], dict[str, Any]]
-    others = [list[int], int, bool, Node | None, Point, Colour]
-    for annotation in [*objects, *others]:
-
-        def call() -> None: ...
-
-        call.__annotations__["return"] = annotation
-        output = Output.of(call)
-        assert output.is_object == (annotation in objects), annotation
-        assert output.schema is not None
-        assert "$ref" not in output.schema
-        jsonschema_rs.meta.validate(output.schema)
-        jsonschema_rs.meta.validate(output.wrapped_schema)
-
-
-def test_a_recursive_result_keeps_its_definition_under_an_inlined_root() -> None:
-    def call() -> Node:
-        return Node(1, Node(2))
-
-    output = Output.of(call)
-    assert output.schema is not None
-    assert output.wrapped_schema is not None
-    assert list(output.schema) == ["type", "properties", "required", "$defs"]
-    assert list(output.wrapped_schema) == ["type", "properties", "required", "$defs"]
-    value = json.loads(output.encode(call()))
-    jsonschema_rs.validate(output.schema, value)
-    jsonschema_rs.validate(output.wrapped_schema, {"result": value})
-    wrong = {"value": 1, "below": {"value": "x"}}
-    assert not jsonschema_rs.is_valid(output.schema, wrong)
-    assert not jsonschema_rs.is_valid(output.wrapped_schema, {"result": wrong})
-
-
-def test_results_of_every_kind_are_encoded() -> None:
-    output = Output.of(lambda: None)
-    person = Person(name="A", born=datetime.date(2000, 1, 2))
-    assert output.encode({"a": {1}, "b": pathlib.Path("x")}) == b'{"a":[1],"b":"x"}'
-    assert output.encode([person]) == b'[{"name":"A","born":"2000-01-02","friends":[]}]'
-    assert output.encode({}.keys()) == b"[]"
-
-
-def test_results_that_are_no_json_are_tool_errors() -> None:
-    circle: list[Any] = []
-    circle.append(circle)
-
-    def call() -> None: ...
-
-    for value in (object(), 1j, "\ud800", circle, {(1, 2): 3}):
-        with pytest.raises(ToolError, match="call returned a value that is not JSON"):
-            Output.of(call).encode(value)
-
-
-def test_an_unsupported_return_type_is_a_definition_error() -> None:
-    def call() -> complex:
-        return 1j
-
-    with pytest.raises(DefinitionError, match="call: its return type"):
-        Output.of(call)
-
-
-# -- properties ----------------------------------------------------------------
-
-Case = tuple[Any, st.SearchStrategy[Any]]
-
-_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-_leaves: list[Case] = [
-    (int, st.integers(-(2**63), 2**63)),
-    (str, _text),
-    (bool, st.booleans()),
-    (float, st.floats(allow_nan=False, allow_infinity=False)),
-    (bytes, st.binary(max_size=8)),
-    (uuid.UUID, st.uuids()),
-    (decimal.Decimal, st.decimals(allow_nan=False, allow_infinity=False)),
-    (datetime.date, st.dates()),
-    (datetime.datetime, st.datetimes(timezones=st.just(datetime.UTC))),
-    (Colour, st.sampled_from(Colour)),
-    (Literal["a", "b"], st.sampled_from("ab")),
-    (set[int], st.sets(st.integers(0, 9), max_size=3)),
-    (Node, st.builds(Node, st.integers(0, 9), st.builds(Node, st.integers(0, 9)))),
-    (Box, st.builds(Box, st.builds(Point, st.integers(0, 9), st.integers(0, 9)), st.sampled_from(Colour))),
-    (Person, st.builds(Person, name=_text, born=st.dates(), friends=st.just([]))),
-]
-
-
-_numbers = itertools.count()
-
-
-def _made(cases: list[Case]) -> Case:
-    # msgspec tells types apart by their full name.
-    name = f"Made{next(_numbers)}"
-    made = dataclasses.make_dataclass(name, [(f"field{index}", kind) for index, (kind, _) in enumerate(cases)])
-    return made, st.builds(made, *(values for _, values in cases))
-
-
-def _wider(inner: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
-    return st.one_of(
-        inner.map(lambda case: (list[case[0]], st.lists(case[1], max_size=3))),
-        inner.map(lambda case: (dict[str, case[0]], st.dictionaries(_text, case[1], max_size=3))),
-        inner.map(lambda case: (case[0] | None, st.none() | case[1])),
-        st.tuples(inner, inner).map(lambda two: (tuple[two[0][0], two[1][0]], st.tuples(two[0][1], two[1][1]))),
-        st.lists(inner, max_size=3).map(_made),
-    )
-
-
-_cases = st.recursive(st.sampled_from(_leaves), _wider, max_leaves=5)
-
-
-def _taking(kind: Any) -> Callable[..., Any]:
-    def call(value: Any) -> None: ...
-
-    call.__annotations__ = {"value": kind, "return": kind}
-    return call
-
-
-@given(st.data())
-def test_values_of_any_type_fit_its_schema_and_come_back_equal(data: st.DataObject) -> None:
-    kind, values = data.draw(_cases)
-    function = _taking(kind)
-    arguments, output = Arguments.of(function), Output.of(function)
-    jsonschema_rs.meta.validate(arguments.schema)
-    value = data.draw(values)
-    raw = output.encode({"value": value})
-    jsonschema_rs.validate(arguments.schema, json.loads(raw))
-    assert arguments.decode(raw) == {"value": value}
-    if output.schema is not None:
-        jsonschema_rs.meta.validate(output.schema)
-        jsonschema_rs.validate(output.schema, json.loads(output.encode(value)))
-        jsonschema_rs.validate(output.wrapped_schema, {"result": json.loads(output.encode(value))})
-
-
-_json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | _text,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["value", "x"]) | _text, inner),
-    max_leaves=10,
-)
-
-
-@given(_cases, _json.map(json.dumps).map(str.encode) | st.binary())
-def test_no_input_raises_anything_but_a_refusal(case: Case, raw: bytes) -> None:
-    arguments = Arguments.of(_taking(case[0]))
-    for given_bytes in (raw, b'{"value":' + raw + b"}"):
-        with contextlib.suppress(ArgumentsInvalid):
-            assert list(arguments.decode(given_bytes)) == ["value"]
-
-
-def test_pydantic_is_not_loaded_for_functions_without_models() -> None:
-    code = (
-        "import sys; from hubbub.protocol.schema import Arguments, Output\n"
-        "def call(a: int, b: list[str] = []) -> dict[str, int]: ...\n"
-        "Arguments.of(call).decode(b'{\"a\":1}'); Output.of(call)\n"
-        "print([name for name in ('pydantic', 'jsonschema_rs', 'asyncio') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
-    assert done.stdout.strip() == "[]"

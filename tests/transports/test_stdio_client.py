@@ -4,12 +4,11 @@ import asyncio
 import json
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from tests.client.ends import nothing_left, stdio_config, until
+from tests.client.ends import nothing_left, odd, until
 
 from hubbub.client import Client, ServerConfig
 from hubbub.errors import (
@@ -21,12 +20,6 @@ from hubbub.errors import (
     TransportError,
 )
 from hubbub.transports.stdio_client import INHERITED, StdioLink, environment
-
-ODD = str(Path(__file__).parents[1] / "client" / "odd_server.py")
-
-
-def odd(mode: str, **fields: Any) -> ServerConfig:
-    return stdio_config(ODD, mode, **{"protocol_version": "2025-11-25", **fields})
 
 
 class Kept:

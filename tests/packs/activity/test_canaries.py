@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.imports import SOURCE, imports_of
 from tests.packs.activity.desks import Asker, at_a_desk
 from tests.packs.activity.odd_server import Odd, odd_server
 from tests.packs.activity.watching import HOST, Watch, event
@@ -260,8 +261,6 @@ async def test_the_names_of_categories_follow_the_rules(watch: Watch) -> None:
 
 def test_only_the_sources_hold_the_two_servers() -> None:
     """Everything else gets what has passed the rules."""
-    from tests.test_architecture import SOURCE, imports_of
-
     allowed = {"sources.py", "watch_server.py", "sidecar_client.py", "omniparser.py"}
     for path in (SOURCE / "hubbub/packs/activity").rglob("*.py"):
         servers = {

@@ -10,7 +10,7 @@ import pytest
 from tests.packs.activity.desks import at_a_desk
 from tests.packs.activity.odd_server import Odd, odd_server
 from tests.packs.activity.screens import Screen, eventually, screen
-from tests.packs.activity.test_sidecar import Sidecar, sidecar
+from tests.packs.activity.sidecars import Sidecar, sidecar
 from tests.packs.activity.watching import Watch, event
 
 from hubbub.packs.activity.settings import PrivacySettings

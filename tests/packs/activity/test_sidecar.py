@@ -5,60 +5,23 @@ import http.client
 import io
 import json
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.packs.activity.desks import at_a_desk
 from tests.packs.activity.odd_server import Odd, odd_server
+from tests.packs.activity.sidecars import sidecar
 
 from hubbub import Secret, SettingsError, bounds
 from hubbub.packs.activity.settings import ActivitySettings, PrivacySettings
 from hubbub.packs.activity.sidecar import tesseract
-from hubbub.packs.activity.sidecar.command import check_host, make_engine
+from hubbub.packs.activity.sidecar.command import check_host
 from hubbub.packs.activity.sidecar.picture import Picture
-from hubbub.packs.activity.sidecar.server import SidecarServer
 from hubbub.packs.activity.sidecar_token import token_of
 from hubbub.packs.activity.sources import Sources
 
 needs_tesseract = pytest.mark.skipif(tesseract.version() is None, reason="no tesseract here: apt install tesseract-ocr")
-
-
-class Sidecar:
-    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
-        self.host, self.port = host, port
-        self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=60)
-        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-        try:
-            connection.request(method, path, data, headers)
-            answer = connection.getresponse()
-            body = answer.read()
-            return answer.status, json.loads(body) if method != "HEAD" else body
-        finally:
-            connection.close()
-
-
-@contextmanager
-def sidecar(
-    engine: str = "mock", omniparser_url: str = "", *, host: str = "127.0.0.1", token: str = "", **privacy: Any
-) -> Iterator[Sidecar]:
-    made = make_engine(engine, omniparser_url, ActivitySettings(privacy=PrivacySettings(**privacy)))
-    secret = Secret(token) if token else None
-    server = SidecarServer((host, 0), made, takes_anything=engine == "mock", token=secret)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield Sidecar(server.server_port, host)
-    finally:
-        server.shutdown()
-        thread.join(10)
-        server.server_close()
 
 
 def picture_of(*lines: str) -> str:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.packs.peers.any_payload import KINDS, json_values, payloads
 from tests.packs.peers.rooms import Notes
-from tests.packs.peers.test_wire import KINDS, json_values, payloads
 
 from hubbub import bounds
 from hubbub.packs.peers.engine import Candidate, Channel, Connection

@@ -9,20 +9,12 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.packs.peers.any_payload import KINDS, json_values, payloads
 
 from hubbub import bounds
 from hubbub.packs.peers import wire
 from hubbub.packs.peers.failures import WireError
 from hubbub.packs.peers.javascript import Unreadable, stringify
-
-KINDS = sorted(wire._KINDS)
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(max_size=6),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=8,
-)
-FIELDS = sorted({name for struct in wire._KINDS.values() for name in struct.__struct_fields__})
-payloads = st.dictionaries(st.sampled_from(FIELDS), json_values, max_size=6)
 
 
 def envelope(**changes: Any) -> dict[str, Any]:

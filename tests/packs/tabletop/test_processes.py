@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.http.test_pasted_commands import COOKIE_SESSION, paste
+from tests.http.pasting import COOKIE_SESSION, paste
 from tests.http.wire import Site, call, request
+from tests.packs.tabletop.contract import CONTRACT_TOOLS, ODDS
 from tests.packs.tabletop.processes import campaign_server, free_port, table_server
-from tests.packs.tabletop.test_contract import CONTRACT_TOOLS, ODDS
 
 ROOT = Path(__file__).parents[3]
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here, with which to paste")

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.packs.peers.files.admitted import envelope, peer
 
 from hubbub import bounds
 from hubbub.packs.peers.files.files import Files
@@ -18,29 +19,11 @@ from hubbub.packs.peers.files.frames import write_frame
 from hubbub.packs.peers.files.options import FileOptions, Sending
 from hubbub.packs.peers.peer_view import PeerView
 from hubbub.packs.peers.room import Room, Sent
-from hubbub.packs.peers.wire import Capabilities, Envelope
+from hubbub.packs.peers.wire import Envelope
 
 KINDS = (
     "offer", "accept", "chunk", "ack", "nack", "complete", "complete_ack", "resume_req", "resume_state", "cancel",
 )  # fmt: skip
-
-
-def peer(number: int, *, is_hubbub: bool = True) -> PeerView:
-    return PeerView(
-        uuid=f"u{number}",
-        stream_id=f"s{number}",
-        is_connected=True,
-        handshake="ready",
-        is_authenticated=True,
-        rejected_reason=None,
-        has_key=True,
-        is_admitted=True,
-        has_bulk=False,
-        capabilities=Capabilities(hubbub_v1=is_hubbub),
-        last_seen=0,
-        last_heartbeat=0,
-        max_message_size=262_144,
-    )
 
 
 class Silence:
@@ -116,10 +99,6 @@ ENVELOPES = st.tuples(st.sampled_from(KINDS), FIELDS) | st.tuples(st.just("offer
 FRAMES = st.binary(max_size=20) | st.builds(
     write_frame, st.sampled_from(["a", "b", "c"]), st.integers(0, 6), st.sampled_from([bytes(1024), bytes(905), b"x"])
 )
-
-
-def envelope(kind: str, payload: dict[str, Any]) -> Envelope:
-    return Envelope(kind=f"file.{kind}", ts=0, nonce="", room="r", from_stream_id="s", payload=payload)
 
 
 @settings(max_examples=150, deadline=None)

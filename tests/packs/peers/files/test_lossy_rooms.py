@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.packs.peers.files.test_fuzz import envelope, peer
+from tests.packs.peers.files.admitted import envelope, peer
 
 from hubbub.errors import ToolFailure
 from hubbub.packs.peers.files.files import Files

@@ -1,0 +1,138 @@
+"""What a model may call: what it is shown, what filters and policies leave, and that their failure never means yes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from tests.agent.play import Play
+from tests.agent.scripted import ScriptedModel, Tools, calls, definitions, says
+
+from hubbub.agent.definition import Definition
+from hubbub.agent.model import WantedCall
+from hubbub.agent.tool_loop import ToolLoopRunner
+from hubbub.agent.tools_builder import ToolsBuilder
+from hubbub.errors import ToolUseError
+from hubbub.security.policy import Allow, Deny, Question
+
+# -- what is shown ----------------------------------------------------------------
+
+
+async def test_a_tool_that_there_is_not_is_told() -> None:
+    play = Play(calls(WantedCall("c", "rm -rf /", "{}")), says("x"))
+    await play.run()
+    assert play.own.calls == []
+    assert play.codes() == ["TOOL_NOT_ALLOWED"]
+    assert play.seen.only("tool_call_blocked").details["code"] == "TOOL_NOT_ALLOWED"
+    assert play.model.requests[1].messages[1]["tool_calls"][0]["function"]["name"] == "rm_-rf__"
+
+
+async def test_a_tool_that_the_model_is_not_shown_cannot_be_guessed() -> None:
+    own = Tools()
+    registry = ToolsBuilder.build([Definition("now"), Definition("secret", exposed_to_model=False)])
+    model = ScriptedModel(calls("secret"), says("x"))
+    await ToolLoopRunner(registry, own, chat=model).run("hi")
+    assert [tool["function"]["name"] for tool in model.requests[0].tools] == ["now"]
+    assert own.calls == []
+
+
+async def test_a_denied_tool_is_neither_shown_nor_run() -> None:
+    own = Tools()
+    model = ScriptedModel(calls("search"), says("x"))
+    await ToolLoopRunner(ToolsBuilder.build(definitions("now", "search"), deny=["s*"]), own, chat=model).run("hi")
+    assert [tool["function"]["name"] for tool in model.requests[0].tools] == ["now"]
+    assert own.calls == []
+
+
+async def test_a_filter_narrows_what_is_shown_and_what_can_be_called() -> None:
+    play = Play(calls("now", "search"), says("x"), narrow=lambda tools, context: ["now"])
+    await play.run()
+    assert [tool["function"]["name"] for tool in play.model.requests[0].tools] == ["now"]
+    assert play.own.names == ["now"]
+    assert play.codes() == ["TOOL_NOT_ALLOWED"]
+    filtered = play.seen.events[0]
+    assert (filtered.type, dict(filtered.details)) == (
+        "tools_filtered",
+        {"before": 2, "after": 1, "hidden": ["search"]},
+    )
+
+
+def broken_filter(tools: Sequence[Definition], context: Mapping[str, str]) -> list[str]:
+    raise RuntimeError("token=abcdefghijkl " + "x" * 1000)
+
+
+@pytest.mark.parametrize("narrow", [broken_filter, lambda tools, context: ["other"], lambda tools, context: None])
+async def test_a_filter_that_fails_shows_nothing(narrow: Any) -> None:
+    play = Play(calls("now"), narrow=narrow)
+    await play.run()
+    assert play.model.requests[0].tools == []
+    assert play.own.calls == []
+    error = play.seen.only("policy_error").details
+    assert error["stage"] == "exposure"
+    assert "abcdefghijkl" not in error["message"]
+    assert len(error["message"]) <= 200
+
+
+async def test_a_filter_that_fails_can_be_an_error() -> None:
+    with pytest.raises(ToolUseError) as caught:
+        await Play(says("x"), narrow=broken_filter, policy_error_mode="raise").run()
+    assert caught.value.code == "POLICY_ERROR"
+
+
+# -- what is decided --------------------------------------------------------------
+
+
+async def test_a_denied_call_is_told_with_its_reason() -> None:
+    def decide(question: Question) -> Allow | Deny:
+        return Deny("Not on Sundays") if question.tool == "now" else Allow()
+
+    play = Play(calls("now", "search"), says("x"), decide=decide)
+    await play.run()
+    assert play.own.names == ["search"]
+    denied = play.results()[0]
+    assert (denied["errors"][0]["code"], denied["errors"][0]["message"]) == ("TOOL_POLICY_DENIED", "Not on Sundays")
+    assert denied["data"]["policy"]["outcome"] == "deny"
+
+
+def broken_policy(question: Question) -> Allow:
+    raise RuntimeError("no rules found")
+
+
+@pytest.mark.parametrize(
+    ("decide", "reason"),
+    [
+        (broken_policy, "POLICY_EXCEPTION"),
+        (lambda question: None, "POLICY_INVALID_DECISION"),
+        (lambda question: True, "POLICY_INVALID_DECISION"),
+        (lambda question: "allow", "POLICY_INVALID_DECISION"),
+    ],
+)
+async def test_a_policy_that_fails_never_means_yes(decide: Any, reason: str) -> None:
+    play = Play(calls("now"), says("x"), decide=decide)
+    await play.run()
+    assert play.own.calls == []
+    assert play.codes() == ["TOOL_POLICY_ERROR"]
+    assert play.results()[0]["data"]["policy"]["reason_codes"] == [reason]
+    assert play.seen.only("policy_error").details["reason"] == reason
+
+
+async def test_a_policy_that_fails_can_be_an_error_that_keeps_the_conversation() -> None:
+    with pytest.raises(ToolUseError) as caught:
+        await Play(calls("now"), decide=broken_policy, policy_error_mode="raise").run()
+    assert caught.value.code == "POLICY_ERROR"
+    assert [message["role"] for message in caught.value.history] == ["user"]
+
+
+async def test_a_policy_sees_the_real_name_and_cannot_change_the_arguments() -> None:
+    seen: list[Question] = []
+
+    async def decide(question: Question) -> Allow:
+        seen.append(question)
+        with pytest.raises((TypeError, AttributeError)):
+            question.arguments["deep"].append("more")
+        return Allow()
+
+    play = Play(calls(WantedCall("c", "a.b", '{"deep": [1]}')), says("x"), tools=("a_b",), decide=decide)
+    await play.run(context={"tenant": "t1"})
+    assert play.own.calls == [("a_b", {"deep": [1]}, "c")]
+    (question,) = seen
+    assert (question.tool, question.call_id, question.context) == ("a_b", "c", {"tenant": "t1"})

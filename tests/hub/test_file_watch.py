@@ -1,0 +1,47 @@
+"""The watch over files by itself: where nothing tells of changes, and where a change comes in many steps."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.hub.following import SOON_S, until
+
+from hubbub import bounds
+from hubbub.hub.file_watch import FileWatch
+
+
+async def test_files_are_looked_at_even_where_nothing_tells_of_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(bounds, "WATCH_POLL_S", 0.05)
+    missing = tmp_path / "not-yet" / "hubbub.toml"
+    watch = FileWatch([missing]).changes()
+    async with asyncio.timeout(SOON_S):
+        await anext(watch)  # nobody knows what was before
+        missing.parent.mkdir()
+        missing.write_text("a = 1")
+        await anext(watch)
+    assert caplog.messages == ["files_not_watched"]
+    await watch.aclose()
+
+
+async def test_a_file_written_in_many_steps_is_one_change(tmp_path: Path) -> None:
+    path = tmp_path / "hubbub.toml"
+    path.write_text("")
+    seen: list[str] = []
+    watch = FileWatch([path]).changes()
+
+    async def listen() -> None:
+        async for _ in watch:
+            seen.append(path.read_text())
+
+    task = asyncio.create_task(listen())
+    await until(lambda: len(seen) == 1)
+    for step in range(20):
+        with path.open("a") as file:
+            file.write(f"{step}\n")
+        await asyncio.sleep(0)
+    await until(lambda: seen[-1].endswith("19\n"))
+    assert len(seen) <= 3
+    task.cancel()
+    await asyncio.wait([task])

@@ -1,0 +1,100 @@
+"""Types made up at random: their values fit their schema and come back equal, and whatever else comes is refused."""
+
+import contextlib
+import dataclasses
+import datetime
+import decimal
+import itertools
+import json
+import uuid
+from collections.abc import Callable
+from typing import Any, Literal
+
+import jsonschema_rs
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.protocol.shapes import Box, Colour, Node, Person, Point
+
+from hubbub.errors import ArgumentsInvalid
+from hubbub.protocol.schema import Arguments, Output
+
+Case = tuple[Any, st.SearchStrategy[Any]]
+
+_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+_leaves: list[Case] = [
+    (int, st.integers(-(2**63), 2**63)),
+    (str, _text),
+    (bool, st.booleans()),
+    (float, st.floats(allow_nan=False, allow_infinity=False)),
+    (bytes, st.binary(max_size=8)),
+    (uuid.UUID, st.uuids()),
+    (decimal.Decimal, st.decimals(allow_nan=False, allow_infinity=False)),
+    (datetime.date, st.dates()),
+    (datetime.datetime, st.datetimes(timezones=st.just(datetime.UTC))),
+    (Colour, st.sampled_from(Colour)),
+    (Literal["a", "b"], st.sampled_from("ab")),
+    (set[int], st.sets(st.integers(0, 9), max_size=3)),
+    (Node, st.builds(Node, st.integers(0, 9), st.builds(Node, st.integers(0, 9)))),
+    (Box, st.builds(Box, st.builds(Point, st.integers(0, 9), st.integers(0, 9)), st.sampled_from(Colour))),
+    (Person, st.builds(Person, name=_text, born=st.dates(), friends=st.just([]))),
+]
+
+_numbers = itertools.count()
+
+
+def _made(cases: list[Case]) -> Case:
+    # msgspec tells types apart by their full name.
+    name = f"Made{next(_numbers)}"
+    made = dataclasses.make_dataclass(name, [(f"field{index}", kind) for index, (kind, _) in enumerate(cases)])
+    return made, st.builds(made, *(values for _, values in cases))
+
+
+def _wider(inner: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
+    return st.one_of(
+        inner.map(lambda case: (list[case[0]], st.lists(case[1], max_size=3))),
+        inner.map(lambda case: (dict[str, case[0]], st.dictionaries(_text, case[1], max_size=3))),
+        inner.map(lambda case: (case[0] | None, st.none() | case[1])),
+        st.tuples(inner, inner).map(lambda two: (tuple[two[0][0], two[1][0]], st.tuples(two[0][1], two[1][1]))),
+        st.lists(inner, max_size=3).map(_made),
+    )
+
+
+_cases = st.recursive(st.sampled_from(_leaves), _wider, max_leaves=5)
+
+
+def _taking(kind: Any) -> Callable[..., Any]:
+    def call(value: Any) -> None: ...
+
+    call.__annotations__ = {"value": kind, "return": kind}
+    return call
+
+
+@given(st.data())
+def test_values_of_any_type_fit_its_schema_and_come_back_equal(data: st.DataObject) -> None:
+    kind, values = data.draw(_cases)
+    function = _taking(kind)
+    arguments, output = Arguments.of(function), Output.of(function)
+    jsonschema_rs.meta.validate(arguments.schema)
+    value = data.draw(values)
+    raw = output.encode({"value": value})
+    jsonschema_rs.validate(arguments.schema, json.loads(raw))
+    assert arguments.decode(raw) == {"value": value}
+    if output.schema is not None:
+        jsonschema_rs.meta.validate(output.schema)
+        jsonschema_rs.validate(output.schema, json.loads(output.encode(value)))
+        jsonschema_rs.validate(output.wrapped_schema, {"result": json.loads(output.encode(value))})
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | _text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["value", "x"]) | _text, inner),
+    max_leaves=10,
+)
+
+
+@given(_cases, _json.map(json.dumps).map(str.encode) | st.binary())
+def test_no_input_raises_anything_but_a_refusal(case: Case, raw: bytes) -> None:
+    arguments = Arguments.of(_taking(case[0]))
+    for given_bytes in (raw, b'{"value":' + raw + b"}"):
+        with contextlib.suppress(ArgumentsInvalid):
+            assert list(arguments.decode(given_bytes)) == ["value"]

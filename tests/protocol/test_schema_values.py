@@ -1,0 +1,167 @@
+"""What passes through a function's schema: JSON that becomes arguments, results that become JSON, and what may not."""
+
+import dataclasses
+import datetime
+import json
+import pathlib
+from typing import Annotated, Any
+
+import jsonschema_rs
+import msgspec
+import pytest
+from tests.protocol.shapes import Box, Colour, Node, Person, Place, Point, Service, StrictPerson, Team, refusal
+
+from hubbub.errors import DefinitionError, ToolError
+from hubbub.protocol.schema import Arguments, Output
+
+# -- arguments -----------------------------------------------------------------
+
+
+def test_arguments_become_typed_values() -> None:
+    def call(node: Node, place: Place, box: Box, team: Team, path: pathlib.Path, born: StrictPerson) -> None: ...
+
+    raw = (
+        b'{"node":{"value":1,"below":{"value":2}},"place":{"city":"Oslo","days":1},"box":{"point":[1]},'
+        b'"team":{"lead":{"name":"A","born":"2000-01-02"}},"path":"a/b","born":{"born":"2000-01-02"}}'
+    )
+    day = datetime.date(2000, 1, 2)
+    assert Arguments.of(call).decode(msgspec.Raw(raw)) == {
+        "node": Node(1, Node(2)),
+        "place": {"city": "Oslo", "days": 1},
+        "box": Box(Point(1, 0)),
+        "team": Team(Person(name="A", born=day)),
+        "path": pathlib.Path("a/b"),
+        "born": StrictPerson(born=day),
+    }
+
+
+def test_a_whole_number_may_be_written_as_a_float() -> None:
+    def call(days: int, node: Node) -> None: ...
+
+    assert Arguments.of(call).decode(b'{"days":3.0,"node":{"value":1e2}}') == {"days": 3, "node": Node(100)}
+    assert refusal(call, b'{"days":3.5,"node":{"value":1}}') == "days: expected `int`, got `float`"
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b'{"days":"2"}', "days: expected `int`, got `str`"),
+        (b'{"days":1,"nodes":[{"value":1},{"value":"x"}]}', "nodes[1].value: expected `int`, got `str`"),
+        (b'{"days":1,"colour":"green"}', "colour: invalid enum value 'green'; allowed values: 'blue', 'red'"),
+        (b'{"days":1,"hours":2}', "unknown argument `hours`; allowed arguments: days, nodes, colour, person"),
+        (b'{"colour":"red"}', "missing required argument `days`; allowed arguments: days, nodes, colour, person"),
+        (b'{"days":1,"nodes":[{}]}', "nodes[0]: missing required field `value`"),
+        (b"[]", "arguments: expected `object`, got `array`"),
+        (b'{"days":1', "the arguments are not valid JSON (Input data was truncated)"),
+        (b"", "the arguments are not valid JSON (Input data was truncated)"),
+        (b'{"days":1,"person":{"name":1}}', "person.name: Input should be a valid string; person.born: Field required"),
+    ],
+)
+def test_refusals_say_where_and_why(raw: bytes, message: str) -> None:
+    def call(
+        days: int, nodes: list[Node] | None = None, colour: Colour = Colour.RED, person: Person | None = None
+    ) -> None: ...
+
+    assert refusal(call, raw) == message
+
+
+def test_broken_text_and_endless_nesting_are_refused() -> None:
+    def call(text: str, data: Any = None) -> None: ...
+
+    assert refusal(call, b'{"text":"\xff"}') == "the arguments are not valid UTF-8"
+    assert "not valid JSON" in refusal(call, b'{"text":"\\ud800"}')
+    assert refusal(call, b'{"text":"","data":' + b"[" * 100_000) == "the arguments are nested too deep"
+
+
+def test_whatever_a_validator_raises_is_a_refusal() -> None:
+    @dataclasses.dataclass
+    class Picky:
+        value: int
+
+        def __post_init__(self) -> None:
+            raise ValueError("Too picky") if self.value else KeyError("surprise")
+
+    def call(picky: Picky) -> None: ...
+
+    assert refusal(call, b'{"picky":{"value":1}}') == "picky: Too picky"
+    assert "KeyError" in refusal(call, b'{"picky":{"value":0}}')
+
+
+def test_a_refusal_quotes_only_so_much() -> None:
+    def call(colour: Colour) -> None: ...
+
+    assert len(refusal(call, b'{"colour":"' + b"x" * 100_000 + b'"}')) <= 400
+    assert "allowed arguments: colour" in refusal(call, b'{"colour":"red","' + b"x" * 100_000 + b'":1}')
+
+
+# -- results -------------------------------------------------------------------
+
+
+def test_text_and_anything_have_no_output_schema() -> None:
+    for annotation in (None, str, bytes, Any, str | None, Annotated[str, "a"], Service, list[Service | str]):
+
+        def call() -> None: ...
+
+        call.__annotations__["return"] = annotation
+        assert Output.of(call, skip=[Service]).schema is None
+    assert Output.of(lambda: 1).wrapped_schema is None
+
+
+def test_objects_are_told_from_other_results() -> None:
+    objects = [Node, Place, Box, Person, Team, dict[str, int], dict[str, Any]]
+    others = [list[int], int, bool, Node | None, Point, Colour]
+    for annotation in [*objects, *others]:
+
+        def call() -> None: ...
+
+        call.__annotations__["return"] = annotation
+        output = Output.of(call)
+        assert output.is_object == (annotation in objects), annotation
+        assert output.schema is not None
+        assert "$ref" not in output.schema
+        jsonschema_rs.meta.validate(output.schema)
+        jsonschema_rs.meta.validate(output.wrapped_schema)
+
+
+def test_a_recursive_result_keeps_its_definition_under_an_inlined_root() -> None:
+    def call() -> Node:
+        return Node(1, Node(2))
+
+    output = Output.of(call)
+    assert output.schema is not None
+    assert output.wrapped_schema is not None
+    assert list(output.schema) == ["type", "properties", "required", "$defs"]
+    assert list(output.wrapped_schema) == ["type", "properties", "required", "$defs"]
+    value = json.loads(output.encode(call()))
+    jsonschema_rs.validate(output.schema, value)
+    jsonschema_rs.validate(output.wrapped_schema, {"result": value})
+    wrong = {"value": 1, "below": {"value": "x"}}
+    assert not jsonschema_rs.is_valid(output.schema, wrong)
+    assert not jsonschema_rs.is_valid(output.wrapped_schema, {"result": wrong})
+
+
+def test_results_of_every_kind_are_encoded() -> None:
+    output = Output.of(lambda: None)
+    person = Person(name="A", born=datetime.date(2000, 1, 2))
+    assert output.encode({"a": {1}, "b": pathlib.Path("x")}) == b'{"a":[1],"b":"x"}'
+    assert output.encode([person]) == b'[{"name":"A","born":"2000-01-02","friends":[]}]'
+    assert output.encode({}.keys()) == b"[]"
+
+
+def test_results_that_are_no_json_are_tool_errors() -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+
+    def call() -> None: ...
+
+    for value in (object(), 1j, "\ud800", circle, {(1, 2): 3}):
+        with pytest.raises(ToolError, match="call returned a value that is not JSON"):
+            Output.of(call).encode(value)
+
+
+def test_an_unsupported_return_type_is_a_definition_error() -> None:
+    def call() -> complex:
+        return 1j
+
+    with pytest.raises(DefinitionError, match="call: its return type"):
+        Output.of(call)

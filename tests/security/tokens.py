@@ -1,0 +1,71 @@
+"""Tokens for tests, good or as wrong as wanted: keys, claims, signatures, a clock that stands still, and who asks."""
+
+import asyncio
+import base64
+import json
+
+from joserfc import jwk, jws
+
+from hubbub.protocol.http_headers import Headers
+from hubbub.protocol.refusal import Refusal
+from hubbub.security.jwks import FixedKeys
+from hubbub.security.jwt import BearerTokens, JwtSettings, read_key_set
+
+NOW = 1_900_000_000.0
+ISSUER = "https://issuer.example"
+SETTINGS = JwtSettings(keys="", issuer=ISSUER, audience=("https://mcp.example.com", "mcp"))
+
+RSA = jwk.RSAKey.generate_key(2048, {"kid": "rsa"})
+OTHER_RSA = jwk.RSAKey.generate_key(2048, {"kid": "other"})
+EC = jwk.ECKey.generate_key("P-256", {"kid": "ec"})
+EC384 = jwk.ECKey.generate_key("P-384", {"kid": "ec384"})
+ED = jwk.OKPKey.generate_key("Ed25519", {"kid": "ed"})
+EVERY_ALGORITHM = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "Ed25519", "EdDSA"]
+
+
+def key_set(*keys, **changes):
+    return json.dumps({"keys": [key.as_dict(private=False) | changes for key in keys]}).encode()
+
+
+KEYS = FixedKeys(read_key_set(key_set(RSA, EC, EC384, ED)))
+
+
+class Clock:
+    now = NOW
+
+    def __call__(self):
+        return self.now
+
+
+def claims(**changes):
+    whole = {"iss": ISSUER, "aud": "mcp", "sub": "alice", "exp": NOW + 600, "iat": NOW - 5, "scope": "read write"}
+    return {name: value for name, value in (whole | changes).items() if value is not None}
+
+
+def sign(payload=None, key=RSA, header=None, algorithm="RS256"):
+    whole = {"alg": algorithm, "kid": key.kid, "typ": "JWT"} | (header or {})
+    whole = {name: value for name, value in whole.items() if value is not None}
+    registry = jws.JWSRegistry(algorithms=EVERY_ALGORITHM, strict_check_header=False)
+    body = payload if isinstance(payload, bytes) else json.dumps(claims() if payload is None else payload)
+    return jws.serialize_compact(whole, body, key, registry=registry)
+
+
+def encoded(value):
+    raw = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def ask(token, *, tokens=None, scheme="Bearer "):
+    tokens = tokens or BearerTokens(SETTINGS, KEYS, clock=Clock())
+    sent = token if isinstance(token, bytes) else token.encode("latin-1")
+    return asyncio.run(tokens(Headers([(b"authorization", scheme.encode() + sent)])))
+
+
+def assert_refused(outcome):
+    assert isinstance(outcome, Refusal), outcome
+    assert outcome.status == 401
+    ((name, challenge),) = outcome.headers
+    assert name == b"www-authenticate"
+    assert challenge.startswith(b"Bearer ")
+    assert b'error="invalid_token"' in challenge
+    return outcome

@@ -1,0 +1,121 @@
+"""A server whose tools, prompt and resource ask back, and what a client sends to ask, to answer and to ask again."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Annotated
+
+from tests.server.conversation import Conversation
+
+from hubbub.server.asking import Ask
+from hubbub.server.context import Context
+from hubbub.server.server import Server
+
+
+@dataclass
+class Name:
+    name: str
+
+
+@dataclass
+class Age:
+    age: int
+
+
+def accept(**content):
+    return {"action": "accept", "content": content}
+
+
+class Counted:
+    """A server whose tools ask, and how often each of them started and ended."""
+
+    def __init__(self, **options) -> None:
+        self.server = server = Server("asking", **options)
+        self.started: list[str] = []
+        self.ended: list[str] = []
+        self.cancelled = asyncio.Event()
+
+        @server.tool
+        async def greet(ctx: Context, greeting: str = "Hello") -> str:
+            self.started.append("greet")
+            try:
+                answer = await ctx.elicit("Your name?", Name, key="who")
+            except asyncio.CancelledError:
+                self.cancelled.set()
+                raise
+            self.ended.append("greet")
+            return f"{greeting} {answer.content.name}" if answer.content else answer.action
+
+        @server.tool
+        async def both_at_once(ctx: Context) -> str:
+            self.started.append("both")
+            name, age = await asyncio.gather(ctx.elicit("Name?", Name, key="name"), ctx.elicit("Age?", Age, key="age"))
+            self.ended.append("both")
+            return f"{name.content.name} is {age.content.age}"
+
+        @server.tool
+        async def one_by_one(ctx: Context) -> str:
+            self.started.append("one_by_one")
+            parts = [(await ctx.elicit(f"Part {number}?", Name)).content.name for number in range(3)]
+            self.ended.append("one_by_one")
+            return " ".join(parts)
+
+        @server.tool
+        async def everything(ctx: Context) -> str:
+            sampled = await ctx.sample("Write a word", max_tokens=5, key="model")
+            roots = await ctx.roots(key="roots")
+            return f"{sampled.text} {[root.uri for root in roots]}"
+
+        @server.tool
+        async def endless(ctx: Context) -> str:
+            while True:
+                await ctx.elicit("Again?", Name)
+
+        @server.tool
+        def in_a_thread(ctx: Context) -> str:
+            self.started.append("in_a_thread")
+            answer = ctx.wait(ctx.elicit("Name?", Name, key="who"))
+            return f"Hello {answer.content.name}"
+
+        @server.tool
+        async def book(flight: str, seat: Annotated[Name, Ask("Which seat?")]) -> str:
+            self.started.append("book")
+            return f"{flight}: {seat.name}"
+
+        @server.tool
+        async def declared_and_asked(ctx: Context, who: Annotated[Name, Ask("Who?")]) -> str:
+            self.started.append("declared_and_asked")
+            age = await ctx.elicit(f"How old is {who.name}?", Age, key="age")
+            return f"{who.name} is {age.content.age}"
+
+        @server.tool
+        async def steps(ctx: Context) -> str:
+            await ctx.progress(1, message="before")
+            await ctx.elicit("Go on?", Name, key="who")
+            await ctx.progress(2, message="after")
+            return "done"
+
+        @server.prompt
+        async def poem(ctx: Context) -> str:
+            answer = await ctx.elicit("About whom?", Name, key="who")
+            return f"A poem about {answer.content.name}"
+
+        @server.resource("diary:today")
+        async def diary(ctx: Context) -> str:
+            answer = await ctx.elicit("Whose?", Name, key="who")
+            return f"Diary of {answer.content.name}"
+
+
+def call(tool, **arguments):
+    return {"name": tool, "arguments": arguments}
+
+
+async def ask_again(client: Conversation, params, first, responses, **options):
+    """Repeat a request with answers and the state that came with the questions."""
+    more = {"inputResponses": responses}
+    if "requestState" in first:
+        more["requestState"] = first["requestState"]
+    return await client.ask(options.pop("method", "tools/call"), params | more, **options)
+
+
+def text(answer):
+    return answer["result"]["content"][0]["text"]

@@ -1,0 +1,107 @@
+"""The tools that ask, called in a session, where the client is asked while the call is open, and by plain callers, who
+cannot be asked."""
+
+import pytest
+from tests.server.asking_server import Counted, accept, call, text
+from tests.server.conversation import LEGACY, PLAIN, conversing
+
+
+def person(**content):
+    return lambda message: {"result": accept(**content)}
+
+
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
+async def test_in_a_session_the_client_is_asked_while_the_call_is_open(version):
+    counted = Counted()
+    async with conversing(counted.server, version) as client:
+        client.reply_with = person(name="Ada")
+        assert (await client.call("greet"))["content"][0]["text"] == "Hello Ada"
+        (question,) = client.heard
+        assert question["method"] == "elicitation/create"
+        assert ("mode" in question["params"]) == (version == "2025-11-25")
+        assert (await client.call("one_by_one"))["content"][0]["text"] == "Ada Ada Ada"
+        assert (await client.call("in_a_thread"))["content"][0]["text"] == "Hello Ada"
+        assert (await client.call("book", {"flight": "X1"}))["content"][0]["text"] == "X1: Ada"
+    assert len(counted.server.rounds) == 0
+
+
+async def test_in_a_session_questions_asked_together_are_open_together():
+    async with conversing(Counted().server, "2025-11-25") as client:
+        identifier = client.begin("tools/call", call("both_at_once"))
+        questions = [await client.next() for _ in range(2)]
+        contents = {"Name?": accept(name="Ada"), "Age?": accept(age=36)}
+        for question in reversed(questions):
+            client.send({"jsonrpc": "2.0", "id": question["id"], "result": contents[question["params"]["message"]]})
+        assert text(await client.answer_to(identifier)) == "Ada is 36"
+
+
+@pytest.mark.parametrize("version", LEGACY)
+async def test_in_a_session_models_and_roots_are_asked(version):
+    def reply(message):
+        if message["method"] == "roots/list":
+            return {"result": {"roots": [{"uri": "file:///a"}]}}
+        return {"result": {"role": "assistant", "content": {"type": "text", "text": "word"}, "model": "m"}}
+
+    async with conversing(Counted().server, version) as client:
+        client.reply_with = reply
+        assert (await client.call("everything"))["content"][0]["text"] == "word ['file:///a']"
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+async def test_in_a_session_a_person_may_refuse(action):
+    async with conversing(Counted().server, "2025-11-25") as client:
+        client.reply_with = lambda message: {"result": {"action": action}}
+        assert (await client.call("greet"))["content"][0]["text"] == action
+        assert (await client.call("book", {"flight": "X1"}))["isError"] is True
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"error": {"code": -1, "message": "User rejected"}},
+        {"error": {"code": "x", "message": 5}},
+        {"error": "nonsense"},
+    ],
+)
+async def test_in_a_session_an_error_in_reply_fails_the_tool(reply):
+    async with conversing(Counted().server, "2025-11-25") as client:
+        client.reply_with = lambda message: reply
+        assert (await client.call("greet"))["isError"] is True
+
+
+@pytest.mark.parametrize("result", [None, 5, {}, [], {"action": "maybe"}, accept(name=5), accept()])
+async def test_in_a_session_a_wrong_reply_ends_the_call_with_an_error(result):
+    async with conversing(Counted().server, "2025-11-25") as client:
+        client.reply_with = lambda message: {"result": result}
+        answer = await client.ask("tools/call", call("greet"))
+        assert "error" in answer or answer["result"]["isError"]
+
+
+async def test_in_a_session_a_cancelled_call_withdraws_its_question():
+    counted = Counted()
+    async with conversing(counted.server, "2025-11-25") as client:
+        client.begin("tools/call", call("greet"), id="c")
+        question = await client.next()
+        client.tell("notifications/cancelled", {"requestId": "c"})
+        withdrawn = await client.next()
+        assert withdrawn["method"] == "notifications/cancelled"
+        assert withdrawn["params"]["requestId"] == question["id"]
+        assert counted.cancelled.is_set()
+        client.send({"jsonrpc": "2.0", "id": question["id"], "result": accept(name="late")})
+        await client.settle()
+        assert client.heard == []
+
+
+async def test_in_a_session_a_client_that_leaves_ends_its_questions():
+    counted = Counted()
+    async with conversing(counted.server, "2025-11-25") as client:
+        client.begin("tools/call", call("greet"), id="c")
+        await client.next()
+        await client.link.finish()
+        assert (await client.answer_to("c"))["result"]["isError"] is True
+
+
+async def test_a_plain_caller_is_told_that_it_cannot_be_asked():
+    async with conversing(Counted().server, PLAIN) as client:
+        for tool, arguments in (("greet", {}), ("book", {"flight": "X1"}), ("everything", {})):
+            assert (await client.error("tools/call", call(tool, **arguments)))["code"] == -32002

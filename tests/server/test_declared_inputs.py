@@ -1,0 +1,62 @@
+"""Inputs that a tool declares in its signature: asked for before it runs, so that the server has nothing to keep."""
+
+import pytest
+from tests.server.asking_server import Counted, accept, ask_again, call, text
+from tests.server.conversation import MODERN, conversing
+
+
+async def test_a_declared_input_needs_no_state():
+    counted = Counted()
+    async with conversing(counted.server, MODERN) as client:
+        (entry,) = [tool for tool in (await client.result("tools/list"))["tools"] if tool["name"] == "book"]
+        assert list(entry["inputSchema"]["properties"]) == ["flight"]
+        first = await client.call("book", {"flight": "X1"})
+        assert first["resultType"] == "input_required"
+        assert "requestState" not in first
+        assert first["inputRequests"]["seat"]["params"]["message"] == "Which seat?"
+        assert counted.started == []
+        assert len(counted.server.rounds) == 0
+    # Any node can serve the repeated request: here a server that never saw the first.
+    other = Counted()
+    async with conversing(other.server, MODERN) as client:
+        answer = await ask_again(client, call("book", flight="X1"), first, {"seat": accept(name="12A")})
+        assert text(answer) == "X1: 12A"
+    assert other.started == ["book"]
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+async def test_a_declined_declared_input_is_a_failed_tool(action):
+    counted = Counted()
+    async with conversing(counted.server, MODERN) as client:
+        first = await client.call("book", {"flight": "X1"})
+        answer = await ask_again(client, call("book", flight="X1"), first, {"seat": {"action": action}})
+        assert answer["result"]["isError"] is True
+    assert counted.started == []
+
+
+@pytest.mark.parametrize("response", [5, None, {}, {"action": 5}, accept(name=5)])
+async def test_a_wrong_declared_input_is_an_error(response):
+    counted = Counted()
+    async with conversing(counted.server, MODERN) as client:
+        params = call("book", flight="X1") | {"inputResponses": {"seat": response}}
+        assert (await client.error("tools/call", params))["code"] == -32602
+    assert counted.started == []
+
+
+async def test_wrong_arguments_are_told_when_the_declared_input_is_there():
+    counted = Counted()
+    async with conversing(counted.server, MODERN) as client:
+        answer = await ask_again(client, call("book"), {}, {"seat": accept(name="12A")})
+        assert answer["result"]["structuredContent"]["error"]["type"] == "validation_error"
+    assert counted.started == []
+
+
+async def test_a_tool_may_declare_and_ask():
+    counted = Counted()
+    async with conversing(counted.server, MODERN) as client:
+        first = await client.call("declared_and_asked")
+        second = (await ask_again(client, call("declared_and_asked"), first, {"who": accept(name="Ada")}))["result"]
+        assert second["inputRequests"]["age"]["params"]["message"] == "How old is Ada?"
+        third = await ask_again(client, call("declared_and_asked"), second, {"age": accept(age=36)})
+        assert text(third) == "Ada is 36"
+    assert counted.started == ["declared_and_asked"]

@@ -1,0 +1,168 @@
+"""How the client finds out over Streamable HTTP which era a server is of, and what it then does as that era has it."""
+
+import asyncio
+import itertools
+
+import pytest
+from tests.client.ends import nothing_left
+from tests.client.scripted import Asked, Handler, legacy, scripted
+from tests.transports.http_ends import config, on
+
+from hubbub.client import Client, era
+from hubbub.errors import DeadlineExceeded, HttpError, ProtocolVersionNotSupported, TransportError
+from hubbub.protocol.model import Note
+
+
+@pytest.mark.parametrize(
+    "refuse",
+    [
+        lambda asked: asked.reply(400),
+        lambda asked: asked.reply(404, b"not found"),
+        lambda asked: asked.reply(405),
+        lambda asked: asked.reply(406),
+        lambda asked: asked.reply(500),
+        lambda asked: asked.reply(200, b"<html>"),
+        lambda asked: asked.error(400, -32000, "Server not initialized"),
+        lambda asked: asked.error(200, -32601, "Method not found"),
+        lambda asked: asked.error(400, -32602, "Invalid request parameters"),
+        lambda asked: asked.error(400, -32022, "Unsupported", {"supported": ["2025-06-18"], "requested": "2026-07-28"}),
+    ],
+)
+async def test_the_signs_of_the_legacy_era(refuse: Handler) -> None:
+    async with nothing_left(), scripted(legacy(on("server/discover", refuse))) as server:
+        for _ in range(2):
+            async with Client(config(server, protocol_version=None)) as client:
+                assert client.era == "legacy"
+                assert len(await client.tools()) == 1
+        assert server.count("server/discover") == 1, "the verdict is remembered"
+        first = server.asked[0].headers
+        assert (first["mcp-protocol-version"], first["mcp-method"]) == ("2026-07-28", "server/discover")
+        era.forget(server.url)
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 502, 503])
+async def test_what_is_no_sign_of_any_era(status: int) -> None:
+    async with scripted(legacy(on("server/discover", lambda asked: asked.reply(status)))) as server:
+        with pytest.raises(HttpError):
+            await Client(config(server, protocol_version=None)).start()
+        assert server.count("initialize") == 0
+
+
+async def test_a_version_that_is_refused_and_offered_again_is_tried_again() -> None:
+    tries = itertools.count()
+
+    async def handle(asked: Asked) -> None:
+        if next(tries) == 0:
+            await asked.error(400, -32022, "Unsupported", {"supported": ["2026-07-28"], "requested": "2026-07-28"})
+        else:
+            await asked.result({"supportedVersions": ["2026-07-28"], "capabilities": {}, "serverInfo": {"name": "m"}})
+
+    async with scripted(handle) as server, Client(config(server, protocol_version=None)) as client:
+        assert client.era == "modern"
+        assert client.server_info.name == "m"
+
+
+async def test_versions_that_nobody_here_speaks_fail_the_start() -> None:
+    async def handle(asked: Asked) -> None:
+        await asked.error(400, -32022, "Unsupported", {"supported": ["2031-01-01"], "requested": "2026-07-28"})
+
+    async with nothing_left(), scripted(handle) as server:
+        with pytest.raises(ProtocolVersionNotSupported, match="2031-01-01"):
+            await Client(config(server, protocol_version=None)).start()
+
+
+async def test_a_modern_server_without_discovery_is_modern_all_the_same() -> None:
+    async def handle(asked: Asked) -> None:
+        if asked.rpc == "server/discover":
+            await asked.error(404, -32601, "Method not found")
+        else:
+            await asked.result({"tools": []})
+
+    async with scripted(handle) as server, Client(config(server, protocol_version=None)) as client:
+        assert client.era == "modern"
+        assert await client.tools() == []
+
+
+async def test_a_pinned_version_is_not_probed() -> None:
+    async with scripted(legacy(version="2025-06-18")) as server:
+        async with Client(config(server, protocol_version="2025-06-18")) as client:
+            assert client.protocol_version == "2025-06-18"
+        assert server.count("server/discover") == 0
+        assert server.all("initialize")[0].message["params"]["protocolVersion"] == "2025-06-18"
+
+
+async def test_the_timeout_governs_the_probe() -> None:
+    async def hang(asked: Asked) -> None:
+        await asyncio.sleep(60)
+
+    async with nothing_left(), scripted(legacy(on("server/discover", hang))) as server, asyncio.timeout(5):
+        with pytest.raises(DeadlineExceeded, match=r"server/discover did not come within 0\.3 s"):
+            await Client(config(server, protocol_version=None, timeout_s=0.3)).start()
+        assert server.count("initialize") == 0
+
+
+async def test_a_handshake_names_its_methods_in_headers_and_what_follows_need_not() -> None:
+    async with scripted(legacy()) as server:
+        async with Client(config(server)) as client:
+            await client.tools()
+        for method in ("initialize", "notifications/initialized"):
+            assert server.all(method)[0].headers["mcp-method"] == method
+        assert "mcp-method" not in server.all("tools/list")[0].headers
+
+
+async def test_a_modern_notification_has_the_headers_of_a_request() -> None:
+    async def handle(asked: Asked) -> None:
+        if asked.rpc == "server/discover":
+            await asked.result({"supportedVersions": ["2026-07-28"], "capabilities": {}})
+        else:
+            await asked.reply(202)
+
+    async with scripted(handle) as server, Client(config(server, protocol_version=None)) as client:
+        await client.notify(Note("notifications/x", {"a": 1}))
+        (told,) = server.all("notifications/x")
+        assert told.headers["mcp-method"] == "notifications/x"
+        assert told.headers["mcp-protocol-version"] == "2026-07-28"
+        assert told.message == {"jsonrpc": "2.0", "method": "notifications/x", "params": {"a": 1}}
+
+
+async def test_a_modern_stream_that_breaks_is_a_lost_request() -> None:
+    async def handle(asked: Asked) -> None:
+        if asked.rpc == "server/discover":
+            await asked.result({"supportedVersions": ["2026-07-28"], "capabilities": {}})
+        else:
+            await asked.stream("id: e1\nretry: 1\ndata:\n\n")
+            asked.close()
+
+    async with nothing_left(), scripted(handle) as server, Client(config(server, protocol_version=None)) as client:
+        with pytest.raises(TransportError, match="ended before"):
+            await client.call_tool("x")
+        assert server.count("GET") == 0
+        assert server.count("tools/call") == 1
+
+
+async def test_a_mirrored_header_that_is_missing_makes_us_look_again() -> None:
+    schema = {"type": "object", "properties": {"city": {"type": "string", "x-mcp-header": "City"}}}
+
+    async def handle(asked: Asked) -> None:
+        match asked.rpc:
+            case "server/discover":
+                await asked.result({"supportedVersions": ["2026-07-28"], "capabilities": {}})
+            case "tools/list":
+                bad = {
+                    "name": "bad",
+                    "inputSchema": {"type": "object", "properties": {"x": {"type": "number", "x-mcp-header": "X"}}},
+                }
+                await asked.result({"tools": [{"name": "weather", "inputSchema": schema}, bad]})
+            case _ if "mcp-param-city" not in asked.headers:
+                await asked.error(400, -32020, "Header mismatch")
+            case _:
+                await asked.result({"content": [{"type": "text", "text": asked.headers["mcp-param-city"]}]})
+
+    async with nothing_left(), scripted(handle) as server, Client(config(server, protocol_version=None)) as client:
+        result = await client.call_tool("weather", {"city": "Zürich"})
+        assert result.content[0].text == "=?base64?WsO8cmljaA==?="
+        assert server.count("tools/call") == 2
+        assert server.all("tools/call")[0].headers["mcp-name"] == "weather"
+        assert [tool.name for tool in await client.tools()] == ["weather"]
+        await client.call_tool("weather", {"city": "Bern"})
+        assert server.count("tools/call") == 3

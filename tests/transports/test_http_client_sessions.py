@@ -1,0 +1,165 @@
+"""The client's sessions over Streamable HTTP: how they begin, are lost, are renewed and end."""
+
+import asyncio
+import itertools
+import time
+
+import pytest
+from tests.client.ends import nothing_left, until
+from tests.client.scripted import Asked, Handler, legacy, scripted
+from tests.transports.http_ends import config, on
+
+from hubbub.client import Client
+from hubbub.errors import ConnectionClosed, RemoteError, SessionLost, TransportError
+
+
+async def test_a_question_during_the_opening_is_answered_in_the_new_session() -> None:
+    async def handle(asked: Asked) -> None:
+        await asked.stream('data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n', mcp_session_id="s1")
+        await until(lambda: server.count("answer") == 1)
+        await asked.stream(asked.event({"protocolVersion": "2025-11-25", "capabilities": {}}))
+
+    async with nothing_left(), scripted(legacy(on("initialize", handle))) as server, Client(config(server)):
+        assert server.all("answer")[0].headers["mcp-session-id"] == "s1"
+
+
+async def test_a_session_id_that_is_none_is_refused() -> None:
+    async def handle(asked: Asked) -> None:
+        await asked.result({"protocolVersion": "2025-11-25"}, mcp_session_id="a b")
+
+    async with nothing_left(), scripted(handle) as server:
+        with pytest.raises(TransportError, match="session id"):
+            await Client(config(server)).start()
+
+
+# -- lost sessions ---------------------------------------------------------------------
+
+
+def forgetful(lost: str, status: int = 404, body: bytes = b"") -> tuple[Handler, list[int]]:
+    """Forgets its first session when a method is called."""
+    sessions = itertools.count(1)
+    renewed: list[int] = []
+
+    async def handle(asked: Asked) -> None:
+        if asked.rpc == "initialize":
+            number = next(sessions)
+            renewed.append(number)
+            result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "f"}}
+            await asked.result(result, mcp_session_id=f"s{number}")
+        elif asked.rpc == lost and asked.headers.get("mcp-session-id") == "s1":
+            await asked.reply(status, body)
+        else:
+            raise NotImplementedError
+
+    return handle, renewed
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [(404, b""), (404, b'{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}'),
+     (400, b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID"}}')],
+)  # fmt: skip
+async def test_a_lost_session_is_renewed_once_and_lists_are_asked_again(status: int, answer: bytes) -> None:
+    handler, renewed = forgetful("tools/list", status, answer)
+    async with nothing_left(), scripted(legacy(handler)) as server, Client(config(server)) as client:
+        results = await asyncio.gather(*(client.tools() for _ in range(20)))
+        assert all(len(tools) == 1 for tools in results)
+        assert renewed == [1, 2]
+        assert server.all("initialize")[1].headers.get("mcp-session-id") is None
+
+
+async def test_a_call_on_a_lost_session_is_not_repeated() -> None:
+    handler, renewed = forgetful("tools/call")
+    async with scripted(legacy(handler)) as server, Client(config(server)) as client:
+        with pytest.raises(SessionLost) as raised:
+            await client.call_tool("echo")
+        assert raised.value.code == "MCP_SESSION_NOT_FOUND"
+        assert server.count("tools/call") == 1
+        assert renewed == [1, 2]
+        assert (await client.call_tool("echo")).content[0].text == "called"
+
+
+async def test_a_session_that_is_lost_twice_is_an_error() -> None:
+    handler = legacy(on("tools/list", lambda asked: asked.reply(404)))
+    async with scripted(handler) as server, Client(config(server)) as client:
+        with pytest.raises(SessionLost):
+            await client.tools()
+        assert server.count("tools/list") == 2
+
+
+async def _unavailable(asked: Asked) -> None:
+    await asked.reply(503)
+
+
+async def _refused(asked: Asked) -> None:
+    await asked.error(200, -32603, mcp_session_id="never")
+
+
+async def _broken(asked: Asked) -> None:
+    asked.reset()
+
+
+@pytest.mark.parametrize("fail", [_unavailable, _refused, _broken])
+async def test_a_session_that_could_not_be_renewed_is_renewed_by_the_next_who_asks(fail: Handler) -> None:
+    opened: list[str] = []
+
+    async def handle(asked: Asked) -> None:
+        session = asked.headers.get("mcp-session-id")
+        if asked.rpc == "initialize" and len(opened) == 1:
+            opened.append("none")
+            await fail(asked)
+        elif asked.rpc == "initialize":
+            opened.append(f"s{len(opened)}")
+            await legacy(session=opened[-1])(asked)
+        elif asked.rpc == "tools/list" and session != "s2":
+            await asked.reply(404 if session == "s0" else 400)
+        else:
+            raise NotImplementedError
+
+    async with nothing_left(), scripted(legacy(handle)) as server, Client(config(server)) as client:
+        with pytest.raises((TransportError, RemoteError)):
+            await client.tools()
+        assert len(await client.tools()) == 1
+        assert opened == ["s0", "none", "s2"]
+        assert [asked.headers.get("mcp-session-id") for asked in server.all("tools/list")] == ["s0", "s0", "s2"]
+        assert all("mcp-session-id" not in asked.headers for asked in server.all("initialize"))
+        assert all("mcp-protocol-version" not in asked.headers for asked in server.all("initialize"))
+
+
+async def test_an_unknown_method_is_no_lost_session() -> None:
+    handler = legacy(on("ping", lambda asked: asked.error(404, -32601, "Method not found")))
+    async with scripted(handler) as server, Client(config(server)) as client:
+        with pytest.raises(RemoteError) as raised:
+            await client.ping()
+        assert raised.value.code == -32601
+        assert server.count("initialize") == 1
+
+
+# -- the end ---------------------------------------------------------------------------
+
+
+async def test_closing_tells_those_who_wait_and_ends_the_session() -> None:
+    async def hang(asked: Asked) -> None:
+        await asyncio.sleep(20)
+
+    async with nothing_left(), scripted(legacy(on("tools/call", hang))) as server:
+        client = await Client(config(server)).start()
+        call = asyncio.create_task(client.call_tool("echo", timeout_s=20))
+        await until(lambda: server.count("tools/call") == 1)
+        started = time.monotonic()
+        await client.close()
+        with pytest.raises(ConnectionClosed):
+            await call
+        assert time.monotonic() - started < 1
+        assert server.count("DELETE") == 1
+        await client.close()
+        assert server.count("DELETE") == 1
+
+
+async def test_closing_is_bounded_when_the_server_hangs() -> None:
+    handler = legacy(on("DELETE", lambda asked: asyncio.sleep(20)))
+    async with nothing_left(), scripted(handler) as server:
+        client = await Client(config(server)).start()
+        started = time.monotonic()
+        await client.close()
+        assert time.monotonic() - started < 4

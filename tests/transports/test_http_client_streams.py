@@ -1,0 +1,204 @@
+"""The client's streams over Streamable HTTP: answers that come in one, are taken up again, and what is said unasked."""
+
+import asyncio
+import time
+
+import pytest
+from tests.client.ends import nothing_left, until
+from tests.client.scripted import Asked, legacy, scripted
+from tests.transports.http_ends import config, on
+
+from hubbub import bounds
+from hubbub.client import Client
+from hubbub.errors import TransportError
+
+# -- the stream of an answer -----------------------------------------------------------
+
+
+async def test_a_stream_answers_in_one_go() -> None:
+    async def stream(asked: Asked) -> None:
+        await asked.stream(": hello\n\n", "event: message\r\n", asked.event({"tools": []}))
+
+    async with nothing_left(), scripted(legacy(on("tools/list", stream))) as server, Client(config(server)) as client:
+        assert await client.tools() == []
+
+
+async def test_a_last_event_without_its_empty_line_still_counts() -> None:
+    async def stream(asked: Asked) -> None:
+        await asked.stream(asked.event({"tools": []}).rstrip("\n"))
+        asked.close()
+
+    async with scripted(legacy(on("tools/list", stream))) as server, Client(config(server)) as client:
+        assert await client.tools() == []
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+async def test_a_broken_stream_is_taken_up_after_exactly_the_time_asked_for(how: str) -> None:
+    first: list[Asked] = []
+    broken: list[float] = []
+
+    async def handle(asked: Asked) -> None:
+        if asked.rpc == "tools/call":
+            first.append(asked)
+            await asked.stream("id: e7\nretry: 300\ndata:\n\n")
+            await asyncio.sleep(0.05)
+            broken.append(time.monotonic())
+            getattr(asked, how)()
+        elif asked.method == "GET" and "last-event-id" in asked.headers:
+            broken.append(time.monotonic())
+            await asked.stream(first[0].event({"content": [{"type": "text", "text": "late"}]}))
+        else:
+            raise NotImplementedError
+
+    async with nothing_left(), scripted(legacy(handle)) as server, Client(config(server)) as client:
+        result = await client.call_tool("echo")
+        assert result.content[0].text == "late"
+        assert 0.28 <= broken[1] - broken[0] <= 0.5
+        assert server.all("GET")[-1].headers["last-event-id"] == "e7"
+        assert server.all("GET")[-1].headers["mcp-session-id"] == "s1"
+        assert server.count("tools/call") == 1
+
+
+async def test_a_stream_without_event_ids_is_not_taken_up() -> None:
+    async def stream(asked: Asked) -> None:
+        await asked.stream(": nothing yet\n\n")
+        asked.close()
+
+    async with nothing_left(), scripted(legacy(on("tools/call", stream))) as server, Client(config(server)) as client:
+        with pytest.raises(TransportError, match="ended before its answer") as raised:
+            await client.call_tool("echo")
+        assert raised.value.code == "TRANSPORT_ERROR"
+        assert raised.value.may_have_executed
+
+
+async def test_taking_up_a_stream_has_an_end() -> None:
+    async def handle(asked: Asked) -> None:
+        if asked.rpc != "tools/call" and "last-event-id" not in asked.headers:
+            raise NotImplementedError
+        await asked.stream("id: e1\nretry: 1\ndata:\n\n")
+        asked.close()
+
+    async with (
+        nothing_left(),
+        scripted(legacy(handle)) as server,
+        Client(config(server, sse_max_reconnects=3)) as client,
+    ):
+        with pytest.raises(TransportError) as raised:
+            await client.call_tool("echo")
+        assert raised.value.code == "SSE_RECONNECTS_EXCEEDED"
+        assert raised.value.data == {"reconnects": 3}
+        assert len([asked for asked in server.all("GET") if "last-event-id" in asked.headers]) == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(404, "MCP_SESSION_NOT_FOUND"), (500, "HTTP_ERROR"), (405, "HTTP_ERROR"), (200, "HTTP_ERROR")]
+)
+async def test_a_stream_that_cannot_be_taken_up_says_why(status: int, code: str) -> None:
+    async def handle(asked: Asked) -> None:
+        if asked.rpc == "tools/call":
+            await asked.stream("id: e1\nretry: 1\ndata:\n\n")
+            asked.close()
+        elif "last-event-id" in asked.headers:
+            await asked.reply(status)
+        else:
+            raise NotImplementedError
+
+    async with nothing_left(), scripted(legacy(handle)) as server, Client(config(server)) as client:
+        with pytest.raises(TransportError) as raised:
+            await client.call_tool("echo")
+        assert raised.value.code == code
+
+
+# -- the stream of what is said unasked -----------------------------------------------
+
+
+async def test_what_the_server_says_unasked_arrives_and_questions_are_answered() -> None:
+    heard: list[str] = []
+
+    async def handle(asked: Asked) -> None:
+        if asked.method != "GET":
+            raise NotImplementedError
+        await asked.stream("data: \n\n", 'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n')
+        await asked.stream("data: nonsense\n\n", 'data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n')
+        await asyncio.sleep(20)
+
+    async with nothing_left(), scripted(legacy(handle)) as server:
+        async with Client(config(server), on_change=lambda change: heard.append(change.kind)):
+            await until(lambda: heard == ["tools"] and server.count("answer") == 1)
+        answer = server.all("answer")[0]
+        assert answer.message == {"jsonrpc": "2.0", "id": "q", "result": {}}
+        assert answer.headers["mcp-session-id"] == "s1"
+
+
+async def _ends_soon(asked: Asked) -> None:
+    await asked.stream("retry: 1\n\n")
+    await asyncio.sleep(0.02)
+    asked.close()
+
+
+async def test_a_stream_that_lives_long_is_opened_again_however_often_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "STEADY_STREAM_S", 0.01)
+    async with nothing_left(), scripted(legacy(on("GET", _ends_soon))) as server, Client(config(server)):
+        await until(lambda: server.count("GET") > 30)
+
+
+async def test_a_stream_that_never_lives_long_is_given_up_and_the_hook_is_told() -> None:
+    said: list[str] = []
+    handler = legacy(on("GET", _ends_soon))
+    async with scripted(handler) as server, Client(config(server, on_stderr_line=said.append)) as client:
+        await until(lambda: any("is given up" in line for line in said))
+        assert server.count("GET") == 20
+        assert len(await client.tools()) == 1
+
+
+async def test_an_answer_may_come_on_the_other_stream() -> None:
+    streams: list[Asked] = []
+
+    async def handle(asked: Asked) -> None:
+        if asked.method == "GET":
+            streams.append(asked)
+            await asked.stream(": open\n\n")
+            await asyncio.sleep(20)
+        elif asked.rpc == "tools/call":
+            await asked.reply(202, {"accepted": True})
+            await streams[0].stream(asked.event({"content": [{"type": "text", "text": "elsewhere"}]}))
+        else:
+            raise NotImplementedError
+
+    async with nothing_left(), scripted(legacy(handle)) as server, Client(config(server)) as client:
+        await until(lambda: bool(streams))
+        assert (await client.call_tool("echo")).content[0].text == "elsewhere"
+
+
+async def test_a_question_on_a_stream_that_opens_late_is_not_missed() -> None:
+    streams: list[Asked] = []
+
+    async def handle(asked: Asked) -> None:
+        if asked.method == "GET":
+            await asyncio.sleep(0.2)
+            await asked.stream(": open\n\n")
+            streams.append(asked)
+            await asyncio.sleep(20)
+        elif asked.rpc == "tools/call":
+            assert streams, "what is said before anybody listens is lost"
+            await streams[0].stream('data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n')
+            await asked.result({"content": []})
+        else:
+            raise NotImplementedError
+
+    async with nothing_left(), scripted(legacy(handle)) as server, Client(config(server)) as client:
+        await client.call_tool("echo")
+        await until(lambda: server.count("answer") == 1)
+
+
+async def test_a_stream_that_never_opens_holds_up_the_first_call_only_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bounds, "LISTENING_S", 0.05)
+    handler = legacy(on("GET", lambda asked: asyncio.sleep(20)))
+    async with nothing_left(), scripted(handler) as server, Client(config(server)) as client:
+        async with asyncio.timeout(5):
+            assert (await client.call_tool("echo")).content[0].text == "called"
+        monkeypatch.setattr(bounds, "LISTENING_S", 20)
+        async with asyncio.timeout(5):
+            await client.call_tool("echo")
