@@ -1,6 +1,5 @@
 """ActivityWatch on bad days: each has a word, a sentence that says what to do, and an end; the server goes on."""
 
-import asyncio
 import json
 import logging
 import signal
@@ -20,11 +19,8 @@ from tests.server.conversation import PLAIN
 
 from hubbub import Secret, SettingsError, bounds
 from hubbub.packs.activity import diagnosis
-from hubbub.packs.activity.catalogue import Catalogue
 from hubbub.packs.activity.http import base_url
-from hubbub.packs.activity.privacy import Privacy
-from hubbub.packs.activity.settings import ActivitySettings, PrivacySettings
-from hubbub.packs.activity.sources import Sources
+from hubbub.packs.activity.settings import ActivitySettings
 
 PAGE = b"<!doctype html><title>Hello</title>"
 MANY = json.dumps({f"bucket-{number:06}": {"id": "x" * 100, "type": "t"} for number in range(80_000)}).encode()
@@ -78,22 +74,6 @@ async def test_a_sidecar_that_cannot_see_is_told_with_its_reason() -> None:
         async with at_a_desk(sidecar_url=sidecar.url) as asker:
             error = await asker.failure("screen.read")
     assert "capture_unavailable: Wayland lets nobody" in error["message"]
-
-
-async def test_of_a_screen_only_so_many_elements_are_told() -> None:
-    body = {"parsed_content_list": [{"content": f"{number}"} for number in range(3000)], "latency_ms": 1.4}
-    with odd_server(lambda method, path: Odd(body=json.dumps(body).encode() if method == "POST" else b"{}")) as sidecar:
-        async with at_a_desk(sidecar_url=sidecar.url) as asker:
-            screen = await asker.call("screen.read")
-    assert (len(screen["elements"]), screen["latency_ms"]) == (bounds.SCREEN_ELEMENTS, 1)
-
-
-async def test_what_a_server_says_of_itself_is_short() -> None:
-    body = json.dumps({f"key {number}": number for number in range(20_000)}).encode()
-    with odd_server(Odd(body=body)) as watch:
-        async with at_a_desk(watch.url, watch.url, dialect=PLAIN) as asker:
-            causes = (await asker.client.result("system.health"))["causes"]
-    assert (causes["activitywatch"]["kind"], causes["sidecar"]["kind"]) == ("too_large", "too_large")
 
 
 async def test_a_redirect_to_the_same_server_is_followed_once() -> None:
@@ -205,62 +185,6 @@ async def test_odd_buckets_are_no_watchers(answers: dict[str, Any]) -> None:
     assert (now["window"], now["afk"]) == (None, None)
     assert len(now["notes"]) == 2
     assert summary["rows"] == []
-
-
-async def test_more_buckets_than_anybody_has_are_refused_and_the_rest_is_told() -> None:
-    body = json.dumps({f"b{number}": {} for number in range(bounds.ACTIVITY_BUCKETS + 1)}).encode()
-    with odd_server(lambda method, path: Odd(body=body if "/buckets" in path else b"{}")) as watch:
-        async with at_a_desk(watch.url, dialect=PLAIN) as asker:
-            error = await asker.client.error("aw.get_state")
-            frame = await asker.client.result("nowframe.build")
-    assert error["data"]["kind"] == "too_large"
-    assert (frame["aw_info"], frame["aw_buckets"]) == ({}, None)
-
-
-async def test_whoever_has_many_buckets_keeps_nobody_else_waiting() -> None:
-    many = {f"{number}": {"data": {f"a {number}": f"{'words ' * 100}{number}"}} for number in range(4000)}
-    body = json.dumps(many).encode()
-    with odd_server(lambda method, path: Odd(body=body if "/buckets" in path else b"{}")) as watch:
-        sources = Sources(ActivitySettings(aw_url=watch.url))
-        asking = asyncio.create_task(sources.catalogue())
-        started = last = time.monotonic()
-        longest_s = 0.0
-        while not asking.done():
-            await asyncio.sleep(0.001)
-            longest_s, last = max(longest_s, time.monotonic() - last), time.monotonic()
-        await sources.close()
-    assert len(asking.result().shown) == 4000
-    assert longest_s < (last - started) / 2
-
-
-def test_any_number_of_buckets_may_have_to_be_called_the_same() -> None:
-    found: dict[str, Any] = {f"b{number}": {} for number in range(bounds.ACTIVITY_BUCKETS)}
-    started = time.monotonic()
-    shown = Catalogue({**found, "[private] 3": {}}, Privacy(PrivacySettings(mask_text=(r"b\d+",)))).shown
-    assert time.monotonic() - started < 1.5
-    assert len(shown) == len(found) + 1
-    assert list(shown)[:3] == ["[private]", "[private] 2", "[private] 3"]
-
-
-@pytest.mark.parametrize(
-    "deep", [b'{"a":' * 900 + b"1" + b"}" * 900, b'{"app": "x", "a": ' + b"[" * 900 + b"]" * 900 + b"}"]
-)
-async def test_what_nests_deep_is_told_as_far_as_anybody_can_read_it(deep: bytes) -> None:
-    event = b'{"timestamp": "2026-11-15T10:00:00Z", "duration": 60, "data": %b}' % deep
-
-    def answer(method: str, path: str) -> Odd:
-        bucket = b'{"w": {"type": "currentwindow", "hostname": "h", "data": %b}}' % deep
-        return Odd(body=b"[%b]" % event if "/events" in path else bucket if "/buckets" in path else deep)
-
-    with odd_server(answer) as watch:
-        async with at_a_desk(watch.url, watch.url, dialect=PLAIN, privacy=PrivacySettings(drop_titles=("y",))) as asker:
-            frame = await asker.client.result("nowframe.build")
-            assert (await asker.client.result("system.health"))["aw_ok"] is True
-            assert await asker.client.result("aw.now")
-            query = {"period": "2026-11-15", "query": 'RETURN = query_bucket("w");'}
-            found = await asker.client.result("aw.query", query)
-    for told in (frame["aw_info"], frame["aw_buckets"]["w"]["data"], frame["omni_probe"], found["result"][0]["data"]):
-        assert "[too deep]" in str(told)
 
 
 def with_events(events: bytes) -> Any:
