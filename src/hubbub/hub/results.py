@@ -25,6 +25,7 @@ from hubbub.server.server import Server
 from hubbub.store.spill import Kept, Owner, Part, Spill
 
 RESULTS: Final = "hub://results/"
+_OFFSET_DIGITS: Final = 20
 
 
 def owner_of(caller: Caller) -> Owner:
@@ -56,7 +57,7 @@ def offer_results(server: Server, spill: Spill) -> None:
     async def result(id: str, context: Context, offset: str = "0") -> ResourceContents:
         """A result that was too large to send; `_meta.next` is where it goes on."""
         uri = RESULTS + id
-        if not offset.isascii() or not offset.isdigit():
+        if not offset.isascii() or not offset.isdigit() or len(offset) > _OFFSET_DIGITS:
             raise InvalidParams(f"offset is a number of bytes, not {offset[:20]!r}")
         found = _page(spill, context.caller, id, int(offset), bounds.RESULT_PAGE_BYTES)
         if isinstance(found, Kept):
