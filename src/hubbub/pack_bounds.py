@@ -41,6 +41,8 @@ ACTIVITY_DEPTH: Final = 32
 """How deep what is told of one event, bucket or probe nests; what lies deeper is not told."""
 ACTIVITY_CATEGORIES: Final = 500
 """Categories of one summary."""
+ACTIVITY_KEYS: Final = 50
+"""Keys by which a query merges events: each event is looked at for each of them."""
 QUERY_CHARACTERS: Final = 10_000
 """One query."""
 QUERY_STATEMENTS: Final = 100

@@ -26,6 +26,8 @@ QUERIES = {
     "active": [WINDOW, AFK, 'present = filter_keyvals(afk, "status", ["not-afk"]);',
                "RETURN = sort_by_timestamp(filter_period_intersect(events, present));"],
     "others": [WINDOW, 'RETURN = sort_by_timestamp(exclude_keyvals(events, "app", ["Code", "Firefox"]));'],
+    "any of": [WINDOW, 'RETURN = sort_by_timestamp(filter_keyvals(events, "app", [1, ["x"], "Code", "Firefox"]));'],
+    "the same key twice": [WINDOW, 'RETURN = sort_by_duration(merge_events_by_keys(events, ["app", "app"]));'],
     "by pattern": [WINDOW, 'RETURN = sort_by_timestamp(filter_keyvals_regex(events, "title", "py|Inb"));'],
     "seconds": [WINDOW, "RETURN = sum_durations(events);"],
     "first": [WINDOW, "RETURN = limit_events(sort_by_timestamp(events), 2);"],
@@ -133,6 +135,7 @@ async def test_times_are_told_in_the_person_s_zone(watch: Watch) -> None:
         ('RETURN = filter_keyvals_regex([], "a", "(");', "cannot be read"),
         ("RETURN = " + "1" * 5000 + ";", "digits"),
         ("RETURN = {[1]: 2};", "a text or a number"),
+        (f"RETURN = merge_events_by_keys([], {[str(number) for number in range(51)]});", "at most 50 keys"),
     ],
 )
 async def test_a_query_that_makes_no_sense_says_where(query: str, word: str, watch: Watch) -> None:

@@ -40,6 +40,13 @@ def _list(value: Any) -> list[Any]:
     return value
 
 
+def _merge(events: Any, keys: Any) -> Events:
+    wanted = dict.fromkeys(_texts(keys))
+    if len(wanted) > bounds.ACTIVITY_KEYS:
+        raise BadRequest(f"events can be merged by at most {bounds.ACTIVITY_KEYS} keys")
+    return transforms.merge_by(_events(events), list(wanted))
+
+
 def _regex(events: Any, key: Any, pattern: Any) -> Events:
     read, patience = read_pattern(_text(pattern)), Patience()
     return transforms.matching(_events(events), _text(key), lru_cache(4096)(partial(patience.found, read)))
@@ -108,7 +115,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "filter_period_intersect": lambda events, periods: transforms.intersect(_events(events), _events(periods)),
     "flood": _flood,
     "limit_events": _limit,
-    "merge_events_by_keys": lambda events, keys: transforms.merge_by(_events(events), _texts(keys)),
+    "merge_events_by_keys": _merge,
     "nop": lambda: 1,
     "period_union": lambda first, second: transforms.union(_events(first), _events(second)),
     "simplify_window_titles": lambda events, key: transforms.with_simple_titles(_events(events), _text(key)),

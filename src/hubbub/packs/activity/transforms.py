@@ -178,12 +178,21 @@ def chunk_by(events: Iterable[Event], key: str) -> list[Event]:
 
 def having(events: Iterable[Event], key: str, values: Sequence[Any]) -> list[Event]:
     """Those that say one of these values under a key."""
-    return [event for event in events if key in event.data and event.data[key] in values]
+    is_one = _one_of(values)
+    return [event for event in events if key in event.data and is_one(event.data[key])]
 
 
 def not_having(events: Iterable[Event], key: str, values: Sequence[Any]) -> list[Event]:
     """The others."""
-    return [event for event in events if not (key in event.data and event.data[key] in values)]
+    is_one = _one_of(values)
+    return [event for event in events if not (key in event.data and is_one(event.data[key]))]
+
+
+def _one_of(values: Sequence[Any]) -> Callable[[Any], bool]:
+    """Texts, of which there may be thousands, are looked up; the rest is compared one by one."""
+    texts = {value for value in values if isinstance(value, str)}
+    others = [value for value in values if not isinstance(value, str)]
+    return lambda value: value in texts if isinstance(value, str) else value in others
 
 
 def matching(events: Iterable[Event], key: str, matches: Callable[[str], bool]) -> list[Event]:
