@@ -65,9 +65,25 @@ async def reached(transport: str, version: str | None = None, **options: Any) ->
 
 def _held() -> tuple[int, int]:
     """Children that run, and sockets and pipes that are open."""
-    children = [child for child in psutil.Process().children(recursive=True) if child.status() != "zombie"]
-    kinds = [str(entry.readlink()) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
-    return len(children), sum(kind.startswith(("socket:", "pipe:")) for kind in kinds)
+    children = psutil.Process().children(recursive=True)
+    kinds = map(_kind, Path("/proc/self/fd").iterdir())
+    return sum(map(_runs, children)), sum(kind.startswith(("socket:", "pipe:")) for kind in kinds)
+
+
+def _runs(child: psutil.Process) -> bool:
+    """Not if it has ended while we look."""
+    try:
+        return bool(child.status() != "zombie")
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _kind(entry: Path) -> str:
+    """What a descriptor is; nothing if it was closed while we look."""
+    try:
+        return str(entry.readlink())
+    except OSError:
+        return ""
 
 
 @asynccontextmanager
