@@ -10,6 +10,7 @@ import psutil
 import pytest
 from tests.agent.scripted import ScriptedClient, definitions
 from tests.agent.servers import stdio
+from tests.processes import is_running
 
 from hubbub.agent.definition import Origin
 from hubbub.agent.snapshot import Snapshot, ToolRegistryBuilder
@@ -44,11 +45,7 @@ def missing(id: str) -> ServerConfig:
 
 def children() -> list[psutil.Process]:
     """Those that run, but for the guardian that other tests may have needed: it stays as long as the process."""
-    return [
-        child
-        for child in psutil.Process().children()
-        if child.status() != psutil.STATUS_ZOMBIE and child.name() != "sh"
-    ]
+    return [child for child in psutil.Process().children() if is_running(child) and child.name() != "sh"]
 
 
 async def test_servers_are_connected_and_their_tools_can_be_called() -> None:

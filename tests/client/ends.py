@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 from tests.http.in_process import running
 from tests.interop import server as interop
+from tests.processes import is_running
 
 from hubbub.client import Client, ServerConfig
 
@@ -67,15 +68,7 @@ def _held() -> tuple[int, int]:
     """Children that run, and sockets and pipes that are open."""
     children = psutil.Process().children(recursive=True)
     kinds = map(_kind, Path("/proc/self/fd").iterdir())
-    return sum(map(_runs, children)), sum(kind.startswith(("socket:", "pipe:")) for kind in kinds)
-
-
-def _runs(child: psutil.Process) -> bool:
-    """Not if it has ended while we look."""
-    try:
-        return bool(child.status() != "zombie")
-    except psutil.NoSuchProcess:
-        return False
+    return sum(map(is_running, children)), sum(kind.startswith(("socket:", "pipe:")) for kind in kinds)
 
 
 def _kind(entry: Path) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import psutil
 import pytest
 from tests.client.ends import nothing_left, odd, until
 
@@ -52,9 +53,10 @@ async def test_a_try_that_fails_is_told_to_those_who_waited_for_it() -> None:
 
 async def test_closing_ends_the_wait_of_those_who_ask() -> None:
     async with nothing_left():
-        kept = keeper(odd("silent", timeout_s=30, protocol_version=None))
+        kept = keeper(odd("silent", timeout_s=30, protocol_version="2026-07-28"))
         asking = asyncio.create_task(kept.ready())
-        await asyncio.sleep(0.1)
+        before = psutil.Process().children()
+        await until(lambda: len(psutil.Process().children()) > len(before))
         await kept.close()
         with pytest.raises(ConnectionClosed):
             await asking

@@ -15,6 +15,7 @@ from tests.http.eras import modern
 from tests.http.processes import ServerProcess
 from tests.http.wire import Answer
 from tests.interop.foreign import listening
+from tests.processes import is_running
 
 UNWELL = Path(__file__).with_name("unwell.py")
 PATIENCE_S = 15.0
@@ -68,7 +69,7 @@ class Ward:
     def held(self) -> tuple[int, int, int]:
         """Files, threads and children of the hub."""
         process = psutil.Process(self.hub.pid)
-        children = [child for child in process.children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
+        children = [child for child in process.children(recursive=True) if is_running(child)]
         return process.num_fds(), process.num_threads(), len(children)
 
 
@@ -108,13 +109,6 @@ def ward(
 
 def text(result: Any) -> str:
     return str(result["content"][0]["text"])
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 async def until(true: Callable[[], bool], tell: Callable[[], Any] = lambda: "", patience_s: float = PATIENCE_S) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.faults.behind_a_hub import Ward, entry, flags, is_running, text, until, ward
+from tests.faults.behind_a_hub import Ward, entry, flags, text, until, ward
 from tests.http.processes import HUBBUB
+from tests.processes import is_running
 
 MANNERS = {"alone": [], "family": ["family"], "stubborn": ["stubborn", "family"]}
 PROCESSES = 7

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.processes import is_running
 
 pytestmark = [pytest.mark.timeout(40), pytest.mark.skipif(os.name == "nt", reason="process groups are POSIX")]
 SOURCE = Path(__file__).parents[2] / "src"
@@ -64,9 +65,7 @@ class Started:
     def left(self) -> list[int]:
         groups = {*self.servers, *self.guardians}
         return [
-            process.pid
-            for process in psutil.process_iter()
-            if _group(process.pid) in groups and process.status() != psutil.STATUS_ZOMBIE
+            process.pid for process in psutil.process_iter() if _group(process.pid) in groups and is_running(process)
         ]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import psutil
 import pytest
 from tests.client.ends import nothing_left, odd, until
+from tests.processes import is_running
 
 from hubbub.client import Client, ServerConfig
 from hubbub.errors import (
@@ -48,13 +49,6 @@ def link(*command: str, **options: Any) -> StdioLink:
         return {}
 
     return StdioLink(command, variables, **options)
-
-
-def is_running(process: psutil.Process) -> bool:
-    try:
-        return process.status() != "zombie"
-    except psutil.NoSuchProcess:
-        return False
 
 
 async def test_two_pages_and_a_call() -> None:
@@ -239,7 +233,7 @@ async def test_the_whole_tree_ends_with_the_client(mode: str) -> None:
     client = await Client(odd(mode)).start()
     await client.ping()
     children = psutil.Process().children(recursive=True)
-    family = [child for child in children if child not in before and child.status() != "zombie"]
+    family = [child for child in children if child not in before and is_running(child)]
     assert len(family) == 3
     started = time.monotonic()
     await client.close()
