@@ -11,11 +11,11 @@ import mcp_types as types
 import pytest
 from mcp import Client
 from mcp.client.subscriptions import ResourceUpdated
-from tests.http.processes import HUBBUB, ServerProcess
 from tests.interop.python_client import DEPRECATED, ERAS, LEGACY, MODERN, connected
 from tests.interop.traffic import Place
 from tests.packs.activity.desks import NOWHERE
 from tests.packs.activity.watching import Watch, a_morning, event
+from tests.packs.places import pack_place
 
 pytestmark = pytest.mark.filterwarnings(DEPRECATED)
 NOW = "activity://now"
@@ -34,16 +34,9 @@ ALL_TOOLS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.fixture(params=["stdio", "http"])
 def place(request: pytest.FixtureRequest, tmp_path: Path, watch: Watch) -> Iterator[Place]:
-    config = tmp_path / "hubbub.toml"
-    config.write_text(
-        f'[packs.activity]\naw_url = "{watch.url}"\nsidecar_url = "{NOWHERE}"\ntime_zone = "UTC"\npoll_s = 0.1\n'
-    )
-    flags = ("--pack", "activity", "--config", str(config))
-    if request.param == "stdio":
-        yield [str(HUBBUB), "serve", *flags, "--transport", "stdio"]
-        return
-    with ServerProcess(*flags) as process:
-        yield f"{process.url}/mcp"
+    settings = f'aw_url = "{watch.url}"\nsidecar_url = "{NOWHERE}"\ntime_zone = "UTC"\npoll_s = 0.1'
+    with pack_place(request.param, "activity", tmp_path, settings) as found:
+        yield found
 
 
 def show(watch: Watch, title: str) -> None:

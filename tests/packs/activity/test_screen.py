@@ -28,6 +28,13 @@ def wait_for_windows(*titles: str) -> None:
     eventually(are_there, f"the windows {titles}")
 
 
+def show_two_windows(shown: Screen, private: str) -> None:
+    """One of this title that tells of an elephant, and below it an editor that tells of a fox."""
+    shown.terminal(private, "The secret elephant", "60x6+40+40")
+    shown.terminal("Editor", "The quick brown fox", "60x6+40+400")
+    wait_for_windows(private, "Editor")
+
+
 def wait_for_text(asked: Sidecar, text: str) -> dict[str, Any]:
     """What is on the screen, once this is."""
 
@@ -70,9 +77,7 @@ def test_what_is_written_on_the_screen_is_read(tmp_path: Path, monkeypatch: pyte
 
 def test_private_windows_are_black_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with screen(tmp_path, monkeypatch) as shown:
-        shown.terminal("My diary", "The secret elephant", "60x6+40+40")
-        shown.terminal("Editor", "The quick brown fox", "60x6+40+400")
-        wait_for_windows("My diary", "Editor")
+        show_two_windows(shown, "My diary")
         with sidecar("local") as openly:
             wait_for_text(openly, "elephant")
         with sidecar("local", drop_titles=("diary",)) as asked:
@@ -167,9 +172,7 @@ async def test_the_window_of_a_private_page_is_black(
     tab = event(now - timedelta(seconds=60), 59, url="https://bank.example/", title="Account 123")
     watch.insert(watch.bucket("aw-watcher-web-firefox", "web.tab.current", host="unknown"), [tab])
     with screen(tmp_path, monkeypatch) as shown:
-        shown.terminal("Account 123 - Fox", "The secret elephant", "60x6+40+40")
-        shown.terminal("Editor", "The quick brown fox", "60x6+40+400")
-        wait_for_windows("Account 123 - Fox", "Editor")
+        show_two_windows(shown, "Account 123 - Fox")
         with sidecar("local") as asked:
             wait_for_text(asked, "elephant")
             wait_for_text(asked, "quick brown")
@@ -207,9 +210,7 @@ def test_menus_of_a_private_app_are_black_too(tmp_path: Path, monkeypatch: pytes
 async def test_a_sidecar_without_rules_keeps_those_of_who_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have been started where it found no settings."""
     with screen(tmp_path, monkeypatch) as shown:
-        shown.terminal("My diary", "The secret elephant", "60x6+40+40")
-        shown.terminal("Editor", "The quick brown fox", "60x6+40+400")
-        wait_for_windows("My diary", "Editor")
+        show_two_windows(shown, "My diary")
         with sidecar("local") as asked:
             wait_for_text(asked, "elephant")
             wait_for_text(asked, "quick brown")

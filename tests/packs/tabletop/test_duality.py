@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
+from tests.packs.tabletop.contract import RULES
 
 from hubbub import bounds
 from hubbub.packs.tabletop import duality
@@ -165,21 +166,4 @@ def test_live_rolls_have_seeds_that_differ() -> None:
 
 
 def test_the_rules_are_the_contracts() -> None:
-    assert msgspec.json.decode(msgspec.json.encode(duality.RULES)) == {
-        "system": "Daggerheart",
-        "module": "Duality",
-        "rules_version": "1.0.0",
-        "dice_model": "DUALITY_D12_V1",
-        "total_formula": "hope + fear + modifier",
-        "crit_rule": "HOPE_EQUALS_FEAR_IS_CRITICAL",
-        "difficulty_rule": "TOTAL_MEETS_OR_EXCEEDS_DIFFICULTY",
-        "outcomes": [
-            "ROLL_WITH_HOPE",
-            "ROLL_WITH_FEAR",
-            "SUCCESS_WITH_HOPE",
-            "SUCCESS_WITH_FEAR",
-            "FAILURE_WITH_HOPE",
-            "FAILURE_WITH_FEAR",
-            "CRITICAL_SUCCESS",
-        ],
-    }
+    assert msgspec.json.decode(msgspec.json.encode(duality.RULES)) == RULES

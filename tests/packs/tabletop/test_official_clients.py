@@ -11,23 +11,18 @@ import pytest
 from mcp import Client
 from mcp.client.subscriptions import ResourceUpdated
 from mcp.shared.exceptions import MCPError
-from tests.http.processes import HUBBUB, ServerProcess
 from tests.interop.python_client import DEPRECATED, ERAS, LEGACY, connected
 from tests.interop.traffic import Place
+from tests.packs.places import pack_place
 
 pytestmark = pytest.mark.filterwarnings(DEPRECATED)
 
 
 @pytest.fixture(params=["stdio", "http"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    config = tmp_path / "hubbub.toml"
-    config.write_text(f'[packs.tabletop]\ndatabase = "sqlite:///{tmp_path}/campaigns.db"\n')
-    flags = ("--pack", "tabletop", "--config", str(config))
-    if request.param == "stdio":
-        yield [str(HUBBUB), "serve", *flags, "--transport", "stdio"]
-        return
-    with ServerProcess(*flags) as process:
-        yield f"{process.url}/mcp"
+    settings = f'database = "sqlite:///{tmp_path}/campaigns.db"'
+    with pack_place(request.param, "tabletop", tmp_path, settings) as found:
+        yield found
 
 
 async def use(client: Client, tool: str, **arguments: Any) -> Any:
