@@ -135,7 +135,7 @@ async def test_the_pack_finds_the_token_of_a_sidecar_of_its_user(
     ("arguments", "word"),
     [
         (["--host", "0.0.0.0"], "see the screen"),
-        (["--port", "99999"], "cannot listen"),
+        (["--port", "99999"], "try another --port"),
         (["--engine", "magic"], "invalid choice"),
         (["snapshot"], "--stage"),
     ],

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import Any
 
 from hubbub import bounds
-from hubbub.errors import SettingsError
-from hubbub.net.listening import refuse_strangers
+from hubbub.net.listening import cannot_listen, refuse_strangers
 from hubbub.packs.peers.signal_rules import SignalLimits
 
 
@@ -30,9 +28,7 @@ def main(arguments: list[str]) -> int:
     try:
         asyncio.run(_serve(given))
     except (OSError, OverflowError) as error:
-        told = getattr(error, "strerror", None) or error
-        flag = "--host" if isinstance(error, socket.gaierror) else "--port"
-        raise SettingsError(f"cannot listen on {given.host}:{given.port}: {told}; try another {flag}") from error
+        raise cannot_listen(given.host, given.port, error) from error
     return 0
 
 

@@ -8,8 +8,7 @@ import threading
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any, Final
 
-from hubbub.errors import SettingsError
-from hubbub.net.listening import refuse_strangers
+from hubbub.net.listening import cannot_listen, refuse_strangers
 from hubbub.packs.activity.settings import ActivitySettings
 from hubbub.packs.activity.sidecar_token import token_of
 from hubbub.settings import gather, read_settings
@@ -125,8 +124,7 @@ def _serve(given: Namespace, engine: Engine, token: Secret | None) -> int:
     try:
         server = SidecarServer((host, given.port), engine, takes_anything=given.engine == "mock", token=token)
     except (OSError, OverflowError) as error:
-        told = getattr(error, "strerror", None) or error
-        raise SettingsError(f"the sidecar cannot listen on {host}:{given.port}: {told}") from error
+        raise cannot_listen(host, given.port, error) from error
     shown = f"[{host}]" if ":" in host else host
     label = " (mock: what it finds is made up)" if given.engine == "mock" else ""
     sys.stderr.write(
