@@ -356,7 +356,7 @@ def test_an_address_that_others_reach_must_be_meant(host: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--port", "99999"], "port must be 0-65535.; try another --port"),
+        (["--port", "99999"], "port must be 0-65535; try another --port"),
         (["--host", "nowhere.invalid", "--insecure"], "try another --host"),
     ],
 )
