@@ -1,53 +1,58 @@
-"""What can go wrong, as one tree.
+"""The exceptions of Hubbub, in one hierarchy.
 
     HubbubError
-    ├── MessageError            the message is not one we can read
+    ├── MessageError            the message cannot be read
     │   ├── ParseError              not JSON, not UTF-8, nested too deep
     │   ├── InvalidRequest          JSON, but not a JSON-RPC message
-    │   │   ├── IdInUse                 an earlier request has its id
-    │   │   └── ArgumentsNoObject       a tool that is called as a method is given a text or a number
+    │   │   └── IdInUse                 a running request has the same id
     │   └── MessageTooLarge         over a named bound
-    ├── RequestError            the message is fine, what it asks is not
+    ├── RequestError            the message is valid, but the request cannot be served
     │   ├── MethodNotFound
     │   ├── InvalidParams           of a method (no name, bad cursor)
-    │   ├── HeaderMismatch          HTTP headers say one thing, the body another
-    │   ├── MissingCapability       the client did not declare what this needs
+    │   ├── HeaderMismatch          HTTP headers and body contradict each other
+    │   ├── MissingCapability       the client did not declare a required capability
     │   ├── UnsupportedVersion
     │   ├── MethodNotAllowed        an HTTP method that this revision does not use
     │   ├── SessionRequired         a legacy request outside any session
-    │   └── SessionNotFound         the session ended or never was
+    │   └── SessionNotFound         the session ended or never existed
     ├── NotFound
     │   ├── ToolNotFound
     │   ├── PromptNotFound
     │   └── ResourceNotFound
-    │       └── ResourceExpired         it was there, for a while
-    ├── ToolFailure             a tool said no; becomes a result in the MCP eras
+    │       └── ResourceExpired         its lifetime is over
+    ├── ToolFailure             a tool call failed; becomes a result in the MCP eras
     │   ├── ArgumentsInvalid        `validation_error`
     │   ├── UpstreamUnavailable     `upstream_unavailable`: a server behind the hub gave no answer
     │   └── ToolError               `tool_error`; tools raise it themselves
-    ├── RemoteError             the other end answered with an error of its own
-    ├── RateLimited             one caller asks too often; waiting helps
-    ├── Overloaded              a named bound is full; trying later helps
+    ├── RemoteError             the other end answered with an error
+    ├── RateLimited             one caller sends too many requests; retry later
+    ├── Overloaded              a limit was reached; retry later
     ├── DeadlineExceeded        the other end did not answer in time
-    ├── ConnectionClosed        the other end is gone
-    ├── TransportError          the way to a server failed; `code` says how
-    │   ├── SessionLost             the server forgot our session
-    │   ├── HttpError               it answered with a status that is no success
-    │   └── EgressRefused           an address that we do not connect to
-    ├── ProtocolVersionNotSupported   a server speaks no version that we do
-    ├── InputRefused            a server asked something that nobody here answers
-    ├── ModelError              a model's endpoint did not give an answer; `code` says why
-    ├── ToolUseError            a run with tools cannot come to a good end
-    ├── ContinuationRefused     a paused run cannot be taken up again like this
+    ├── ConnectionClosed        the other end has disconnected
+    ├── TransportError          communication with a server failed
+    │   ├── ConnectionFailed        the server cannot be reached or started, or the connection broke
+    │   ├── TransportClosed         the server or its stream has ended
+    │   ├── InvalidResponse         the server's answer cannot be read
+    │   │   └── InvalidEvent            an event of its stream cannot be read
+    │   ├── ResponseTooLarge        the server's answer exceeds a limit
+    │   │   └── EventTooLarge           an event of its stream exceeds a limit
+    │   ├── ReconnectsExceeded      its stream broke too often
+    │   ├── SessionLost             the server does not know our session any more
+    │   ├── HttpError               it answered with an HTTP error status
+    │   └── EgressRefused           the egress policy refuses the address
+    ├── ProtocolVersionNotSupported   a server supports no version that we do
+    ├── InputRefused            a server requested input that no handler provides
+    ├── ModelError, ToolUseError, ContinuationRefused   of a run with a model: `hubbub.agent.errors`
+    ├── KeysUnavailable         no keys to verify tokens with at the moment: `hubbub.security.jwks`
     ├── StoreFailed             a database cannot be opened, read or written
-    ├── StoreConflict           a rule of a database forbids a change
+    ├── StoreConflict           a constraint of a database forbids a change
     ├── SettingsError           a flag, a variable or a file is wrong
     ├── PackUnavailable         a pack cannot run here; its libraries are missing
-    ├── TargetFailed            the program that should be served broke while it was loaded
+    ├── TargetFailed            the program to serve raised while it was loaded
     └── DefinitionError         a tool, resource or prompt is declared wrongly
 
-Messages are written for whoever made the mistake and say what to do next. The
-numbers these errors have on the wire are in `hubbub.protocol.error_forms`.
+Messages are for the person or model that caused the error and say what to do next. The
+error codes on the wire are in `hubbub.protocol.error_forms`.
 """
 
 from __future__ import annotations
@@ -56,8 +61,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
+class HubbubDeprecationWarning(DeprecationWarning):
+    """A deprecated feature is used, which a later release removes. RELEASE.md has the policy."""
+
+
 class HubbubError(Exception):
-    """The root: anything Hubbub raises on purpose."""
+    """Base class of all errors that Hubbub raises on purpose."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -65,11 +74,11 @@ class HubbubError(Exception):
 
 
 class MessageError(HubbubError):
-    """The bytes are not a message we can read."""
+    """The bytes are not a message that can be read."""
 
 
 class ParseError(MessageError):
-    """Not JSON, not UTF-8, or nested deeper than we follow."""
+    """Not JSON, not UTF-8, or nested too deep."""
 
 
 class InvalidRequest(MessageError):
@@ -83,27 +92,24 @@ class IdInUse(InvalidRequest):
         super().__init__(f"The id {identifier} is still in use by an earlier request")
 
 
-class ArgumentsNoObject(InvalidRequest):
-    """A tool that is called as a method has `params` that cannot be arguments."""
-
-    def __init__(self) -> None:
-        super().__init__("`params` are the arguments of a tool, and must be an object")
-
-
 class MessageTooLarge(MessageError):
-    """The message is larger than a named bound."""
+    """The message is larger than a limit of `hubbub.bounds`."""
 
-    def __init__(self, what: str, limit: int) -> None:
+    def __init__(self, what: str, limit: int, start: bytes = b"") -> None:
         super().__init__(f"{what} is larger than {limit} bytes and was skipped; send less, or raise the limit")
         self.limit = limit
+        self.start = start
+        """The first bytes of the message, if they were read, to find its id. Never shown."""
+        self.end = b""
+        """The last bytes, if they were read: many clients write the id there."""
 
 
 class RequestError(HubbubError):
-    """A well-formed request that cannot be served as it stands."""
+    """A well-formed request that cannot be served."""
 
 
 class MethodNotFound(RequestError):
-    """No such method in this dialect."""
+    """The method does not exist in this dialect."""
 
     def __init__(self, method: str) -> None:
         super().__init__(f"Method not found: {method}")
@@ -132,7 +138,7 @@ class MissingCapability(RequestError):
 
 
 class UnsupportedVersion(RequestError):
-    """The requested protocol version is none of ours."""
+    """The requested protocol version is not supported."""
 
     def __init__(self, requested: str, supported: Sequence[str]) -> None:
         super().__init__("Unsupported protocol version")
@@ -149,11 +155,11 @@ class SessionRequired(RequestError):
 
 
 class SessionNotFound(RequestError):
-    """The session ended or never was; the client has to initialize again."""
+    """The session ended or never existed; the client has to initialize again."""
 
 
 class NotFound(HubbubError):
-    """What is asked for does not exist, or not for this caller."""
+    """The requested tool, prompt or resource does not exist, or not for this caller."""
 
 
 class ToolNotFound(NotFound):
@@ -174,17 +180,17 @@ class PromptNotFound(NotFound):
 
 
 class ResourceNotFound(NotFound):
-    """No resource has that URI, or its provider has nothing there."""
+    """No resource has that URI, or its handler found nothing there."""
 
     def __init__(self, uri: str, message: str = "Resource not found", *, code: str | None = None) -> None:
         super().__init__(message)
         self.uri = uri
         self.code = code
-        """A word for programs, where a pack has such words."""
+        """A symbolic error code, in packs that define such codes."""
 
 
 class ResourceExpired(ResourceNotFound):
-    """The resource had a lifetime, which is over."""
+    """The resource existed, but its lifetime is over."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(uri)
@@ -202,13 +208,13 @@ class ToolFailure(HubbubError):
         self.code = code
         self.data = data
         self.plain_code: int | None = None
-        """The JSON-RPC code in the plain dialect, where a pack fixes another than ours."""
+        """The JSON-RPC code in the plain dialect, if a pack defines another than the default."""
         self.as_result = False
         """Whether it is a result even in the plain dialect."""
         self.result: Any = None
-        """The result that the tool itself made of its failure, if it did."""
+        """The result that the tool created for its failure, if any."""
         self.has_schema = False
-        """Whether the tool promised data of another form than a failure has."""
+        """Whether the tool has an output schema, which a failure would not match."""
 
 
 class ArgumentsInvalid(ToolFailure):
@@ -218,18 +224,29 @@ class ArgumentsInvalid(ToolFailure):
 
 
 class UpstreamUnavailable(ToolFailure):
-    """A server behind the hub gave no answer; the reason holds no secrets."""
+    """A server behind the hub gave no answer; the reason contains no secrets."""
 
     kind = "upstream_unavailable"
 
     def __init__(
-        self, server: str, reason: str, retry_in_s: float | None = None, *, may_have_executed: bool = False
+        self,
+        server: str,
+        reason: str,
+        retry_in_s: float | None = None,
+        *,
+        may_have_executed: bool = False,
+        since: float | None = None,
     ) -> None:
+        """`since` is when it went down, in seconds since 1970."""
         when = "" if retry_in_s is None else f"; it is tried again in {max(retry_in_s, 0):.1f} s"
         done = "; it may have done what was asked all the same" if may_have_executed else ""
         data: dict[str, Any] = {"server": server, "reason": reason, "mayHaveExecuted": may_have_executed}
         if retry_in_s is not None:
             data["retryAfterMs"] = max(round(retry_in_s * 1000), 0)
+        if since is not None:
+            from datetime import UTC, datetime  # Rarely needed.
+
+            data["since"] = datetime.fromtimestamp(int(since), UTC).isoformat().replace("+00:00", "Z")
         super().__init__(f"The server {server!r} is not available: {reason}{when}{done}", data=data)
         self.server = server
         self.reason = reason
@@ -241,18 +258,18 @@ class ToolError(ToolFailure):
 
 
 class RemoteError(HubbubError):
-    """The other end answered a request with an error; it is passed on as it came."""
+    """The other end answered a request with an error, which is forwarded unchanged."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
         self.code = code
         self.data = data
         self.status: int | None = None
-        """The HTTP status it came with, if it came over HTTP and not with 200."""
+        """Its HTTP status, if it came over HTTP with another status than 200."""
 
 
 class RateLimited(HubbubError):
-    """One message too many of a caller who is counted."""
+    """A caller exceeded its rate limit."""
 
     def __init__(self, message: str, retry_after_s: int) -> None:
         super().__init__(message)
@@ -260,63 +277,117 @@ class RateLimited(HubbubError):
 
 
 class Overloaded(HubbubError):
-    """A named bound is full."""
+    """A limit of `hubbub.bounds` was reached."""
 
-    def __init__(self, what: str, limit: int) -> None:
-        super().__init__(f"Too many {what} at once (limit {limit}); try again when some have finished")
+    def __init__(self, what: str, limit: int, hint: str = "") -> None:
+        hint = f"; {hint}" if hint else ""
+        super().__init__(f"Too many {what} at once (limit {limit}); try again when some have finished{hint}")
         self.limit = limit
 
 
 class DeadlineExceeded(HubbubError):
-    """A wait ended without what it waited for."""
+    """An answer did not arrive in time."""
 
-    def __init__(self, what: str, seconds: float) -> None:
-        super().__init__(f"{what} did not come within {seconds:g} s")
+    def __init__(self, what: str, seconds: float, hint: str = "") -> None:
+        super().__init__(f"{what} did not come within {seconds:g} s{hint}")
 
 
 class ConnectionClosed(HubbubError):
-    """The other end is gone; what was asked of it will not be answered."""
+    """The other end has disconnected; open requests will not be answered."""
 
 
 class TransportError(HubbubError):
-    """The way to a server failed. `code` is one of the contract's symbols, such as `HTTP_BODY_TOO_LARGE`."""
+    """Communication with a server failed."""
 
-    def __init__(
-        self, code: str, message: str, data: Mapping[str, Any] | None = None, *, may_have_executed: bool = True
-    ) -> None:
+    code = "TRANSPORT_ERROR"
+    """Symbolic name of the class, for logs and for programs that read errors as JSON."""
+
+    def __init__(self, message: str, data: Mapping[str, Any] | None = None, *, may_have_executed: bool = True) -> None:
         super().__init__(message)
-        self.code = code
         self.data: dict[str, Any] = dict(data or {})
         self.may_have_executed = may_have_executed
-        """Whether the server may have done what was asked of it all the same."""
+        """Whether the server may have executed the request despite the error."""
+
+
+class ConnectionFailed(TransportError):
+    """The server cannot be reached or started, or the connection to it broke."""
+
+
+class TransportClosed(TransportError):
+    """The server's process, connection or stream has ended, or the client was closed."""
+
+    code = "TRANSPORT_CLOSED"
+
+
+class InvalidResponse(TransportError):
+    """The server's answer is not what the protocol requires."""
+
+    code = "INVALID_RESPONSE"
+
+
+class InvalidEvent(InvalidResponse):
+    """An event of the server's stream contains no valid message."""
+
+    code = "INVALID_SSE_EVENT_DATA"
+
+
+class ResponseTooLarge(TransportError):
+    """The server's answer is larger than `max_response_bytes`."""
+
+    code = "HTTP_BODY_TOO_LARGE"
+
+
+class EventTooLarge(ResponseTooLarge):
+    """An event of the server's stream is larger than `max_response_bytes`."""
+
+    code = "SSE_EVENT_DATA_TOO_LARGE"
+
+
+class ReconnectsExceeded(TransportError):
+    """The server's stream broke more often than `sse_max_reconnects` without a new event."""
+
+    code = "SSE_RECONNECTS_EXCEEDED"
 
 
 class SessionLost(TransportError):
     """The server no longer knows our session; the client starts a new one by itself."""
 
-    def __init__(self) -> None:
-        super().__init__("MCP_SESSION_NOT_FOUND", "The server no longer knows this session", may_have_executed=False)
+    code = "MCP_SESSION_NOT_FOUND"
+
+    def __init__(self, message: str = "The server no longer knows this session") -> None:
+        super().__init__(message, may_have_executed=False)
 
 
 class HttpError(TransportError):
-    """A server answered with an HTTP status that is no success."""
+    """A server answered with an HTTP error status."""
 
-    def __init__(self, message: str, status: int, data: Mapping[str, Any] | None = None) -> None:
-        super().__init__("HTTP_ERROR", message, {"status": status, **(data or {})}, may_have_executed=status >= 500)
+    code = "HTTP_ERROR"
+
+    def __init__(
+        self,
+        message: str,
+        status: int,
+        data: Mapping[str, Any] | None = None,
+        *,
+        may_have_executed: bool | None = None,
+    ) -> None:
+        """`may_have_executed` defaults to whether the status is 500 or higher."""
+        executed = status >= 500 if may_have_executed is None else may_have_executed
+        super().__init__(message, {"status": status, **(data or {})}, may_have_executed=executed)
         self.status = status
 
 
 class EgressRefused(TransportError):
-    """A name leads to an address of a kind that was not asked for, or that nobody should reach."""
+    """A name resolves to an address of a kind that the egress policy does not allow."""
 
     def __init__(self, message: str, *, can_be_allowed: bool = True) -> None:
-        super().__init__("TRANSPORT_ERROR", message, may_have_executed=False)
+        super().__init__(message, may_have_executed=False)
         self.can_be_allowed = can_be_allowed
-        """Whether `allow_private_network` opens the way."""
+        """Whether `allow_private_network` would allow it."""
 
 
 class ProtocolVersionNotSupported(HubbubError):
-    """A server offers only protocol versions that we do not speak."""
+    """A server offers only protocol versions that are not supported."""
 
     def __init__(self, offered: str, answered: Sequence[str], supported: Sequence[str]) -> None:
         theirs, ours = ", ".join(answered) or "no version at all", ", ".join(supported)
@@ -326,44 +397,7 @@ class ProtocolVersionNotSupported(HubbubError):
 
 
 class InputRefused(HubbubError):
-    """A server needs an answer that no handler here gives, or asks without end."""
-
-
-class ModelError(HubbubError):
-    """The endpoint of a model gave no answer that can be used. The message never holds a key."""
-
-    def __init__(
-        self,
-        code: str,
-        message: str,
-        *,
-        status: int | None = None,
-        retryable: bool = False,
-        retry_after_s: float | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.code = code
-        self.status = status
-        """Of the HTTP answer, if there was one that was no success."""
-        self.retryable = retryable
-        self.retry_after_s = retry_after_s
-        """How long the endpoint asks to wait."""
-        self.history: Sequence[Mapping[str, Any]] = ()
-        """The conversation up to then, so that no tool needs to run twice."""
-
-
-class ToolUseError(HubbubError):
-    """A run ended in a way that its settings do not accept: too many turns, no call, failed tools."""
-
-    def __init__(self, code: str, message: str, history: Sequence[Mapping[str, Any]] = ()) -> None:
-        super().__init__(message)
-        self.code = code
-        self.history: Sequence[Mapping[str, Any]] = list(history)
-        """The conversation up to then."""
-
-
-class ContinuationRefused(HubbubError):
-    """A paused run cannot be taken up again: it is not ours, too old, already resumed, or changed."""
+    """A server requested input that no handler provides, or requested input too often."""
 
 
 class StoreFailed(HubbubError):
@@ -374,7 +408,7 @@ class StoreFailed(HubbubError):
 
 
 class StoreConflict(HubbubError):
-    """A rule of the tables forbids a change; nothing was changed."""
+    """A constraint of the tables forbids a change; nothing was changed."""
 
 
 class SettingsError(HubbubError):
@@ -382,15 +416,15 @@ class SettingsError(HubbubError):
 
 
 class PackUnavailable(HubbubError):
-    """A pack that was asked for cannot run on this machine as it is."""
+    """A requested pack cannot run here, usually because libraries are missing."""
 
 
 class TargetFailed(HubbubError):
-    """The user's own program raised while it was loaded; the cause is what it raised."""
+    """The user's program raised an exception while it was loaded, which is the cause of this error."""
 
     def __init__(self, target: str, cause: BaseException) -> None:
         super().__init__(f"{target} could not be loaded: {type(cause).__name__}: {cause}")
 
 
 class DefinitionError(HubbubError):
-    """A tool, resource, prompt or pack is declared in a way that cannot work."""
+    """A tool, resource, prompt or pack is declared incorrectly."""

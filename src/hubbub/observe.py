@@ -1,22 +1,25 @@
-"""What those who run Hubbub can see of it: log lines and metrics.
+"""Observability: log lines and metrics.
 
 Logs are one JSON object for each line on stderr, with a stable event name and ids
-rather than payloads; every text passes the function that masks secrets, which is
-given because this module knows nothing above it. Metrics are plain numbers counted
-on the event loop's thread; prometheus-client writes them, and is loaded by the first
-scrape. Traces are in `hubbub.server.tracing`.
+rather than payloads; a function that masks secrets is applied to every text. It is a
+parameter, because this module must not import higher layers. Metrics are plain numbers
+counted on the event loop's thread; prometheus-client formats them, and is loaded by the
+first scrape. Traces are in `hubbub.server.tracing`.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, TextIO
 
 import msgspec
+
+from hubbub import bounds
 
 # -- logs ----------------------------------------------------------------------
 
@@ -35,13 +38,12 @@ def configure_logging(
     redact: Redact = str,
     stream: TextIO | None = None,
 ) -> None:
-    """Send every log line of this process to stderr, from `level` on; of libraries only warnings.
+    """Send log lines of Hubbub from `level` on, and warnings of libraries, to stderr.
 
-    `auto` is text for people where a terminal reads it, and JSON elsewhere.
+    `auto` is text on a terminal, and JSON elsewhere. Calling it again replaces the handler of
+    the last call.
 
-    Calling it again replaces what the last call set up.
-
-    Raises: ValueError, if there is no such level.
+    Raises: ValueError, if the level is unknown.
     """
     if level not in LEVELS:
         raise ValueError(f"the log level is one of {', '.join(LEVELS)}, not {level!r}")
@@ -58,7 +60,39 @@ def configure_logging(
 
 
 class _EdgeHandler(logging.StreamHandler[TextIO]):
-    """Ours, so that it can be told from those of others."""
+    """The handler of `configure_logging`, as a class of its own so that it can be found and replaced."""
+
+
+class RepeatLimit(logging.Filter):
+    """Passes a limited number of lines for one event in a minute: for events that callers can cause without limit.
+
+    The first line of the next minute says in `left_out` how many were dropped.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._seen: dict[str, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line is written."""
+        event, now = str(record.msg), self._clock()
+        since, count = self._seen.get(event, (now, 0))
+        if now - since >= bounds.LOG_WINDOW_S:
+            if count > bounds.LOG_LINES:
+                record.left_out = count - bounds.LOG_LINES
+            since, count = now, 0
+        if event not in self._seen and len(self._seen) >= bounds.LOG_EVENTS:
+            self._seen.clear()
+        self._seen[event] = (since, count + 1)
+        return count < bounds.LOG_LINES
+
+
+def rate_limit_logger(logger_name: str) -> None:
+    """Limit how many lines of one kind this logger writes per minute; see `RepeatLimit`."""
+    logger = logging.getLogger(logger_name)
+    if not any(isinstance(known, RepeatLimit) for known in logger.filters):
+        logger.addFilter(RepeatLimit())
 
 
 class JsonFormatter(logging.Formatter):
@@ -69,11 +103,11 @@ class JsonFormatter(logging.Formatter):
         self._redact = redact
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, whatever the record holds."""
+        """Format any record as one line."""
         return msgspec.json.encode(self.fields(record), enc_hook=repr).decode()
 
     def fields(self, record: logging.LogRecord) -> dict[str, Any]:
-        """The record as it is shown, without secrets."""
+        """The fields of a record, with secrets masked."""
         moment = datetime.fromtimestamp(record.created, UTC)
         shown: dict[str, Any] = {
             "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -91,7 +125,7 @@ class JsonFormatter(logging.Formatter):
     def _shown(self, name: str, value: Any) -> Any:
         if value is None or isinstance(value, bool | int | float):
             return value
-        # A name that makes any value a secret is one that the function itself would act on.
+        # If the function masks any value of this name, the value is a secret.
         probe = f"{name}=0"
         if self._redact(probe) != probe:
             return self._redact(probe).partition("=")[2]
@@ -99,7 +133,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(JsonFormatter):
-    """The same for people: `12:00:00.000 info hubbub.server started port=3000`."""
+    """The same fields as text: `12:00:00.000 info hubbub.server started port=3000`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, and the traceback below it if there is one."""
@@ -111,20 +145,21 @@ class TextFormatter(JsonFormatter):
 
 
 def _one_line(text: str) -> str:
-    """The text without the means to look like another line."""
+    """Escape line breaks and other control characters, so that a text cannot fake another log line."""
     return text if text.isprintable() else ascii(text)[1:-1]
 
 
 # -- events --------------------------------------------------------------------
 
 _edge = logging.getLogger("hubbub.edge")
+rate_limit_logger(_edge.name)
 _calls = logging.getLogger("hubbub.calls")
 
 
 def log_refusal(route: str, status: int, address: str, principal: str | None = None) -> None:
-    """Say who was refused what, and why in one word; never what they sent."""
+    """Log a refused request: the caller, route and status, never its contents."""
     if _edge.isEnabledFor(logging.INFO):
-        from http import HTTPStatus  # A server on stdio refuses nobody, and starts without it.
+        from http import HTTPStatus  # Not needed on stdio, where startup must be fast.
 
         event = "overloaded" if status == HTTPStatus.SERVICE_UNAVAILABLE else "refused"
         who = {"address": address} if principal is None else {"principal": principal}
@@ -133,17 +168,17 @@ def log_refusal(route: str, status: int, address: str, principal: str | None = N
 
 
 def log_cut_off(reason: str, address: str) -> None:
-    """Say who lost a connection because of a bound."""
+    """Log that a connection was closed because a limit was exceeded."""
     _edge.info("caller_cut_off", extra={"reason": reason, "address": address})
 
 
 def calls_are_logged() -> bool:
-    """Asked once, when a server starts: calls that nobody reads of must cost nothing."""
+    """Whether calls are logged; checked once, when a server starts, so that unlogged calls cost nothing."""
     return _calls.isEnabledFor(logging.DEBUG)
 
 
 def log_call(method: str, era: str, outcome: str, seconds: float) -> None:
-    """One line for one call. A method that is not MCP's may be anything, so it is not shown."""
+    """Log one call. Names of other methods than those of MCP are arbitrary text, so they are not logged."""
     fields = {"method": _known(method, METHODS), "era": era, "outcome": outcome, "ms": round(seconds * 1000, 3)}
     _calls.debug("call", extra=fields)
 
@@ -154,9 +189,8 @@ def _known(name: str, names: Iterable[str]) -> str:
 
 # -- metrics -------------------------------------------------------------------
 
-CONTENT_TYPE: Final = "text/plain; version=1.0.0; charset=utf-8"
 OTHER: Final = "other"
-"""The label of everything that has none of its own: labels must not grow with what callers send."""
+"""The label for all other values: the number of labels must not grow with what callers send."""
 ERAS: Final = ("modern", "legacy", "plain")
 OUTCOMES: Final = ("ok", "tool_error", "error", "cancelled")
 METHODS: Final = (
@@ -177,7 +211,17 @@ METHODS: Final = (
     "tools/list",
 )
 ROUTES: Final = ("/", "/health", "/mcp", "/mcp/health", "/mcp/{view}", "/mcp-ws", "/messages", "/metrics", "/sse")
-CUT_OFFS: Final = ("slow_reader", "slow_sender", "large_head", "full_queue")
+CUT_OFFS: Final = (
+    "slow_reader",
+    "slow_sender",
+    "large_head",
+    "malformed",
+    "pipelining",
+    "large_message",
+    "unfinished_message",
+    "full_queue",
+    "too_many_connections",
+)
 BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
@@ -189,7 +233,7 @@ class _Durations:
         self.total_s = 0.0
 
     def cumulative(self) -> list[tuple[str, float]]:
-        """Counts as Prometheus wants them: each bucket holds those before it."""
+        """Cumulative counts, as Prometheus requires: each bucket includes those before it."""
         names, seen, found = [*map(str, BUCKETS_S), "+Inf"], 0, []
         for name, count in zip(names, self.counts, strict=True):
             seen += count
@@ -197,20 +241,23 @@ class _Durations:
         return found
 
 
-class Figure(NamedTuple):
-    """Numbers that somebody else keeps, one for each of a few names. They are read at each scrape."""
+class Metric(NamedTuple):
+    """A metric with one label, read at each scrape. The label's values must be few, and not chosen by callers."""
 
     name: str
     description: str
     label: str
-    """What the names are of."""
     read: Callable[[], Mapping[str, float]]
+    """Returns the current value for each value of the label."""
     is_count: bool = False
-    """Whether they only ever grow."""
+    """Whether this is a counter instead of a gauge."""
 
 
 class Metrics:
-    """Counts calls and responses. For one thread, the event loop's; nothing here locks."""
+    """Counts calls and responses. Not thread-safe: only the event loop's thread may use it."""
+
+    content_type: Final = "text/plain; version=1.0.0; charset=utf-8"
+    """The Content-Type of what `render` returns."""
 
     def __init__(self, *, methods: Iterable[str] = METHODS, routes: Iterable[str] = ROUTES) -> None:
         self._methods = frozenset(methods)
@@ -219,11 +266,11 @@ class Metrics:
         self._responses: dict[tuple[str, int], int] = {}
         self._cut_off: dict[str, int] = {}
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
-        self._figures: list[Figure] = []
+        self._figures: list[Metric] = []
         self._registry: Any = None
 
     def call(self, method: str, era: str, outcome: str, seconds: float) -> None:
-        """Count one call that took so long."""
+        """Count one call and its duration."""
         durations = self._calls.get((method, era, outcome))
         if durations is None:
             durations = self._series(method, era, outcome)
@@ -244,20 +291,20 @@ class Metrics:
         self._responses[labels] = self._responses.get(labels, 0) + 1
 
     def cut_off(self, reason: str) -> None:
-        """Count one caller that lost its connection because of a bound."""
+        """Count a connection that was closed because a limit was exceeded."""
         label = _known(reason, CUT_OFFS)
         self._cut_off[label] = self._cut_off.get(label, 0) + 1
 
     def gauge(self, name: str, description: str, read: Callable[[], float]) -> None:
-        """Show a number that somebody else keeps: sessions, streams. It is read at each scrape."""
+        """Add a gauge whose value is read at each scrape, such as the number of sessions."""
         self._gauges[name] = (description, read)
 
-    def add(self, figure: Figure) -> None:
-        """Show numbers by name."""
+    def add(self, figure: Metric) -> None:
+        """Add a metric."""
         self._figures.append(figure)
 
     def render(self) -> bytes:
-        """Everything in the text format of Prometheus, for a response of `CONTENT_TYPE`."""
+        """Return all metrics in the text format of Prometheus, for a response of `content_type`."""
         from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
         if self._registry is None:
@@ -267,7 +314,7 @@ class Metrics:
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Any]:
-        """The families, as prometheus-client asks collectors for them."""
+        """Yield the metric families: the collector interface of prometheus-client."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         calls = HistogramMetricFamily(

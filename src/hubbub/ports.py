@@ -1,7 +1,8 @@
-"""The seams: what parts of Hubbub expect of each other, and nothing more.
+"""The interfaces between the parts of Hubbub.
 
-Protocols only. A server is a `Peer`, a client is a `Peer`, a hub is a `Peer` that
-picks a `Peer`; limits, policies and metrics are functions from `Peer` to `Peer`.
+Custom transports, middleware and sealers implement these protocols; users may import them
+from here. A server is a `Peer`, a client is a `Peer`, a hub is a `Peer` that
+selects a `Peer`; limits, policies and metrics are functions from `Peer` to `Peer`.
 """
 
 from __future__ import annotations
@@ -12,65 +13,89 @@ from hubbub.protocol.model import ANONYMOUS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
 
     from hubbub.errors import HubbubError, MessageError, RateLimited
     from hubbub.protocol.http_headers import HeaderList, Headers
-    from hubbub.protocol.model import Call, Note, Principal, Reply
+    from hubbub.protocol.model import Call, Implementation, Note, Principal, Reply
     from hubbub.protocol.refusal import Refusal
 
 THE_PROCESS: Final = "process"
-"""The scope of a client that has the whole process to itself."""
+"""The scope of a client that is the only one of its process."""
 
 
 class Peer(Protocol):
-    """Someone who answers calls."""
+    """An object that answers calls: a server, a client or a wrapper of one."""
 
     async def request(self, call: Call) -> Reply:
         """Answer a call, or raise an error of `hubbub.errors`."""
 
     async def notify(self, note: Note) -> None:
-        """Take note of something; there is no answer."""
+        """Handle a notification, which has no answer."""
+
+
+class ReturnPath(Protocol):
+    """The path back to the caller of one call (`call.back`), for messages before the answer."""
+
+    async def request(self, call: Call) -> Reply:
+        """Send a request to the caller (elicitation, sampling, roots) and return its answer.
+
+        Raises: errors of `hubbub.errors`, if the caller cannot be reached or does not support the request.
+        """
+
+    async def notify(self, note: Note) -> None:
+        """Send a notification (progress, log message) to the caller; wait while the caller does not read."""
+
+    def send_nowait(self, note: Note) -> bool:
+        """Queue a notification, if this path keeps its messages in order by itself; False: use `notify`."""
+
+    async def release(self) -> None:
+        """End the open stream now and let the caller reconnect for the rest; does nothing without such a stream."""
 
 
 class Sealer(Protocol):
-    """Turns small records into opaque text that only we can have written."""
+    """Encrypts and authenticates small records that clients carry."""
 
     def seal(self, purpose: str, record: Any, *, lifetime_s: float | None = None) -> str:
-        """The record as text that nobody else can read or change."""
+        """Return the record as text that only `open` can read."""
 
     def open(self, purpose: str, text: str) -> Any:
-        """The record of a text that we sealed for the same purpose.
+        """Return the record of a text that was sealed for the same purpose.
 
         Raises:
-            ValueError: it was not us, not for this purpose, or too long ago.
+            ValueError: it was not sealed here or not for this purpose, or it has expired.
         """
 
 
 class Duplex(Protocol):
-    """What a transport with two byte streams feeds: one client's connection."""
+    """One client's connection, to which a transport with two byte streams passes messages."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether no more should be read for now."""
+        """Whether reading should pause for now."""
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the client asked to end the connection; treated like the end of its input."""
 
     def receive(self, data: bytes, *, is_counted: bool = False) -> None:
-        """Take one message; `is_counted` if what carried it was already counted against its sender's limit."""
+        """Take one message; `is_counted`: the request that carried it was already counted by the rate limit."""
 
     def refuse(self, error: MessageError) -> None:
-        """Answer bytes that were no message."""
+        """Answer bytes that are not a valid message with an error."""
 
     def when_ready(self, resume: Callable[[], None]) -> None:
         """Call back once, when `is_busy` has become false."""
 
     async def finish(self) -> None:
-        """The client sends nothing more: answer what runs, then end."""
+        """End the input: wait for running calls and send their responses, then end."""
 
     async def close(self) -> None:
-        """End at once."""
+        """Cancel running calls and end at once."""
 
 
 class Connect(Protocol):
-    """Makes the connection of a transport that is about to start reading."""
+    """Creates the connection of a transport that is about to start reading."""
 
     def __call__(
         self,
@@ -80,116 +105,141 @@ class Connect(Protocol):
         principal: Principal = ANONYMOUS,
         scope: str = THE_PROCESS,
         count: Count | None = None,
+        address: str = "",
+        has_every_scope: bool = False,
     ) -> Duplex:
         """`send` takes one message and never waits; `drained` waits while the client does not read.
 
-        `scope` names where the client's state lives; a transport that serves several gives each its own.
-        `count` is asked once for each message, where messages are counted.
+        `scope` identifies the state of the client; a transport that serves several clients gives each
+        its own, and its network `address`.
+        `count` is called once for each message, if there is a rate limit.
+        `has_every_scope` is for a client that is trusted like the user of the process, as on stdio.
         """
 
 
+@runtime_checkable
+class InMemoryServer(Protocol):
+    """A server in this process, which a `Client` reaches without a socket. `Server` is one."""
+
+    info: Implementation
+    message_bytes: int
+    """The largest message accepted."""
+
+    def in_memory(self) -> AbstractAsyncContextManager[Connect]:
+        """Keep the server running, and connect clients to it."""
+
+
 class HttpExchange(Protocol):
-    """One HTTP request and the answer being written to it."""
+    """One HTTP request and its response."""
 
     method: str
     path: str
     client: str
     headers: Headers
     has_left: bool
-    """Whether the caller is known to have gone away."""
+    """Whether the caller is known to have disconnected."""
     has_answered: bool
-    """Whether an answer was at least begun."""
+    """Whether the response was started."""
     status: int
-    """Of the answer; 0 as long as there is none."""
+    """The status of the response; 0 until there is one."""
 
     @property
     def query(self) -> str:
-        """What stands behind the path."""
+        """The query string of the URL."""
+
+    @property
+    def root_path(self) -> str:
+        """Where the app is mounted, as part of a URL; empty if it is not."""
 
     @property
     def scheme(self) -> str:
         """`http` or `https`."""
 
     async def body(self) -> bytes:
-        """The request's body.
+        """Read the request's body.
 
         Raises:
-            MessageTooLarge: it is larger than we read.
-            ConnectionClosed: the sender has left, or was too slow.
+            MessageTooLarge: it is larger than the limit.
+            ConnectionClosed: the sender disconnected or was too slow.
         """
 
     async def reply(
         self, status: int, body: bytes = b"", headers: HeaderList = (), *, kind: bytes = b"application/json"
     ) -> None:
-        """Answer in one piece, of the given media type."""
+        """Send a complete response of the given media type."""
 
     async def start_stream(self, headers: HeaderList = ()) -> None:
-        """Start answering with server-sent events."""
+        """Start a response of server-sent events."""
 
     async def write(self, event: bytes) -> None:
-        """Write an encoded event; waits for a slow reader, but not for ever."""
+        """Write an encoded event; waits for a slow reader, for a limited time."""
 
     async def end(self) -> None:
         """End a stream."""
 
     def watch(self, *, cancel: bool) -> None:
-        """Notice from now on when the caller leaves, and cancel the running task then if asked to."""
+        """Watch from now on whether the caller disconnects; if `cancel`, the running task is cancelled then."""
 
     def unwatch(self) -> None:
-        """The answer is complete: stop noticing."""
-
-
-@runtime_checkable
-class Interruptible(Protocol):
-    """A way back that can be taken up again later."""
-
-    async def release(self) -> None:
-        """End the open stream now; the caller comes back for the rest."""
+        """Stop watching, because the response is complete."""
 
 
 class Gate(Protocol):
-    """Who is it, and may they come in."""
+    """Admits and authenticates requests."""
 
     def at_once(self, headers: Headers) -> Principal | Refusal | None:
-        """The caller, or why not, if that can be said without waiting; None if it must be asked."""
+        """The caller or a refusal, if it is known without waiting; None if `__call__` must decide."""
 
     async def __call__(self, headers: Headers, client: str) -> Principal | Refusal:
-        """The caller, or why not."""
+        """The caller or a refusal."""
+
+    async def authenticate(self, headers: Headers) -> Principal | Refusal:
+        """Check the credential alone, for a connection that is already open."""
+
+    def is_revoked(self, principal: str) -> bool:
+        """Whether the credential of this principal was revoked."""
+
+
+class RegisterConnection(Protocol):
+    """Registers open connections of callers whose credentials are checked again while they last."""
+
+    def __call__(self, headers: Headers, principal: Principal, end: Callable[[], object]) -> Callable[[], None]:
+        """Register a connection, which `end` closes; call the returned function when it has ended by itself."""
 
 
 class Count(Protocol):
     """Counts the messages of one caller."""
 
     def __call__(self) -> RateLimited | None:
-        """Count one message; an error if it is one too many."""
+        """Count one message; return an error if it exceeds the limit."""
 
 
 class CountFor(Protocol):
-    """Makes the count of one caller."""
+    """Creates the counter of one caller."""
 
     def __call__(self, endpoint: str, principal: Principal, client: str) -> Count | None:
-        """None where an endpoint has no limit."""
+        """Return a counter; None if the endpoint has no limit."""
 
 
 class Quotas(Protocol):
-    """How often may they come in."""
+    """Rate limits."""
 
     def count_for(self, endpoint: str, principal: Principal, client: str) -> Count | None:
-        """The same count, message by message, for what carries many."""
+        """A counter for each message of a connection or batch; it shares the count of `check`."""
 
     def check(self, endpoint: str, caller: str) -> Refusal | None:
-        """Count one request; a refusal if it is one too many."""
+        """Count one request; return a refusal if it exceeds the limit."""
 
 
 class CutOff(Protocol):
-    """Is told when a caller loses its connection because of a bound."""
+    """Called when a connection is closed because a limit was exceeded."""
 
     def __call__(self, reason: str, address: str) -> None:
-        """Why, and where it called from."""
+        """Report the reason and the network address of the caller."""
 
 
 class OldPair(Protocol):
-    """The HTTP+SSE transport of 2024-11-05: a stream, and posts that it answers."""
+    """The HTTP+SSE transport of 2024-11-05: a stream, and POST requests that are answered on it."""
 
     async def listen(self, exchange: HttpExchange, principal: Principal) -> None:
         """`GET /sse`"""
@@ -199,40 +249,43 @@ class OldPair(Protocol):
 
 
 class Outgoing(Protocol):
-    """A request of ours on its way to a server."""
+    """A request that is being sent to a server."""
 
     id: int
     method: str
     body: bytes
     """The whole message."""
     headers: Mapping[str, str]
-    """What HTTP repeats of it, for those who route without reading bodies."""
+    """HTTP headers that repeat parts of it, for proxies that route without reading bodies."""
     is_stateless: bool
     """Whether it belongs to no session."""
 
     @property
     def is_answered(self) -> bool:
-        """Whether its answer has arrived, or nobody waits for it any more."""
+        """Whether its answer has arrived, or its caller stopped waiting."""
 
 
 class Receiver(Protocol):
-    """Takes what a server sends."""
+    """Receives the messages of a server."""
+
+    problem: str
+    """Why the last unreadable message could not be read."""
 
     def receive(self, message: bytes, outgoing: Outgoing | None = None) -> bool:
-        """Take one message, with the request on whose stream it came; whether it could be read."""
+        """Take one message, with the request on whose stream it came; return whether it could be read."""
 
     def garbled(self, error: MessageError) -> None:
-        """Something came that is no message."""
+        """Handle input that is not a valid message."""
 
     def interrupted(self, error: HubbubError) -> None:
-        """Nothing that is still open will be answered, but more can be asked."""
+        """Fail all open requests; new ones can still be sent."""
 
     def lost(self, error: HubbubError) -> None:
-        """Nothing will be answered any more."""
+        """Fail all open requests; the transport is closed."""
 
 
 def as_it_is(value: Any) -> Any:
-    """What a link hides that was given nothing in confidence: nothing."""
+    """Default for `Link.hide`: return the value unchanged, because no secrets were configured."""
     return value
 
 
@@ -240,24 +293,24 @@ class Link(Protocol):
     """A client's end of a transport."""
 
     address: str
-    """Names the other end for messages and for what is remembered of it; without secrets."""
+    """Identifies the server in messages and caches; without secrets."""
     is_http: bool
-    """Whether requests carry headers and may be answered each on a stream of its own."""
+    """Whether requests have headers and may be answered on streams of their own."""
 
     is_legacy: bool
-    """Whether nothing modern ever spoke this way."""
+    """Whether the transport exists only in the legacy era."""
 
     hide: Callable[[Any], Any]
-    """Takes out of JSON what was given to the server in confidence, in case it repeats it."""
+    """Removes configured secrets from JSON, in case the server repeats them."""
 
     async def start(self, receiver: Receiver) -> None:
-        """Get ready to send. Raises errors of `hubbub.errors`."""
+        """Prepare to send. Raises errors of `hubbub.errors`."""
 
     def send_now(self, outgoing: Outgoing) -> bool:
-        """Send a request if that needs no waiting and its answer will come by itself; False: use `exchange`."""
+        """Send a request if that needs no waiting and its answer goes to the receiver; False: use `exchange`."""
 
     async def exchange(self, outgoing: Outgoing) -> None:
-        """Send a request; return once it is answered, or once its answer will come by itself."""
+        """Send a request; return once it is answered, or once its answer will go to the receiver."""
 
     async def post(
         self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] | None = None
@@ -265,10 +318,10 @@ class Link(Protocol):
         """Send a notification or an answer; `headers` for links that have any."""
 
     def withdraw(self, outgoing: Outgoing, reason: str) -> None:
-        """Tell the server that nobody waits for this request any more, as its era does it; never waits."""
+        """Cancel this request at the server, in the way of its era; never waits."""
 
     def settle(self, version: str) -> None:
-        """A handshake is done and all that follows speaks this version; open what brings the server's messages."""
+        """Use this version after the handshake, and open the stream for the server's own messages."""
 
     async def close(self) -> None:
-        """Part with the server, within bounds. May be called twice, from any task."""
+        """Close the connection to the server, within time limits. May be called twice, from any task."""

@@ -1,14 +1,14 @@
-"""Which hosts and which web origins a server answers to.
+"""Which hosts and web origins a server accepts, for the gate and CORS.
 
-A page of a stranger that talks a browser into calling a server on this machine
-gives itself away twice: by its `Origin`, and, when it made its own name point here
-(DNS rebinding), by its `Host`. This module reads both headers strictly and compares
-them with what is allowed. Nothing is mended: text that a browser would not send has
-no meaning here and is therefore allowed by no rule. The gate and CORS ask it.
+A malicious web page that makes a browser call a server on this machine is recognized by its
+`Origin` and, if its own name resolves to this machine (DNS rebinding), by its `Host`. Both
+headers are parsed strictly and compared with what is allowed. Malformed values are not
+repaired: text that a browser would not send matches no rule.
 """
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import re
 from collections.abc import Callable, Iterable
@@ -18,6 +18,7 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.errors import SettingsError
+from hubbub.protocol.model import ANONYMOUS, Principal
 
 ANY: Final = "*"
 LOOPBACK_NAME: Final = "localhost"
@@ -32,17 +33,20 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _NAME_CHARACTERS: Final = 253
 
 
+_V6_PREFIX: Final = 64
+
+
 class Authority(msgspec.Struct, frozen=True):
-    """A host in its one spelling, with the port if one was written."""
+    """A normalized host, with the port if one was given."""
 
     host: str
     port: int | None = None
     is_address: bool = False
-    """Whether the host is an address rather than a name. No rebinding can forge an address."""
+    """Whether the host is an address rather than a name. DNS rebinding cannot forge an address."""
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """A web origin in its one spelling; the port is always there for http and https."""
+    """A normalized web origin; http and https origins always have a port."""
 
     scheme: str
     host: str
@@ -61,7 +65,7 @@ def parse_authority(text: str) -> Authority | None:
     if bracketed is not None:
         address = _address(bracketed)
         return None if address is None or ":" not in bracketed else Authority(address, port, True)
-    if name.rpartition(".")[2].isdigit():  # a last label of digits is an IPv4 address or nothing
+    if name.rpartition(".")[2].isdigit():  # if the last label is digits, only an IPv4 address is valid
         address = _address(name)
         return None if address is None else Authority(address, port, True)
     return Authority(name.lower(), port) if len(name) <= _NAME_CHARACTERS else None
@@ -74,7 +78,7 @@ def parse_origin(text: str) -> Origin | None:
         return None
     scheme, rest = found[1].lower(), found[2]
     default = _DEFAULT_PORTS.get(scheme)
-    if default is None:  # an extension or an editor's view; its host is an opaque id
+    if default is None:  # a browser extension or an editor's webview; its host is an opaque id
         return Origin(scheme, rest) if _OPAQUE_HOST.fullmatch(rest) else None
     authority = parse_authority(rest)
     return None if authority is None else Origin(scheme, authority.host, authority.port or default)
@@ -83,13 +87,41 @@ def parse_origin(text: str) -> Origin | None:
 def is_loopback(host: str) -> bool:
     """Whether this host, written bare, can only be this machine: the name localhost or a loopback address.
 
-    Other names are not looked up: who answers for them can change after the question.
+    Other names are not resolved, because their addresses can change after the check.
     """
     host = host.removeprefix("[").removesuffix("]").removesuffix(".").lower()
     if host == LOOPBACK_NAME:
         return True
     address = _address(host)
     return address is not None and ipaddress.ip_address(address).is_loopback
+
+
+def network_prefix(address: str) -> str:
+    """The network that counts as one caller: an IPv4 address, or the /64 prefix of an IPv6 address."""
+    if ":" not in address:
+        return address
+    try:
+        parsed = ipaddress.IPv6Address(address)
+    except ValueError:
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(parsed), _V6_PREFIX), strict=False))
+
+
+def owner_of(principal: Principal, address: str) -> str:
+    """Return whose share a caller uses: the authenticated principal's, or else its network's.
+
+    Empty for anonymous callers on this machine, which cannot be distinguished.
+    """
+    if principal is not ANONYMOUS:
+        return principal.name
+    return _address_owner(address) if address else ""
+
+
+@functools.lru_cache(maxsize=1024)
+def _address_owner(address: str) -> str:
+    return "" if is_loopback(address) else network_prefix(address)
 
 
 def _address(text: str) -> str | None:
@@ -106,7 +138,7 @@ def _address(text: str) -> str | None:
 
 
 class _Known:
-    """Keeps allowed values, so that each is read only once; strangers' values are not kept."""
+    """Caches allowed values, so that each is parsed only once; refused values are not cached."""
 
     __slots__ = ("_judge", "_seen")
 
@@ -126,12 +158,12 @@ class _Known:
 
 
 class Hosts:
-    """The hosts that a server answers to.
+    """The hosts that a server accepts.
 
-    Always this machine's own: localhost and loopback addresses, on any port. Then
-    what is configured: `example.com` (any port), `example.com:8443`, `*.example.com`
-    (below it), `*`. With `addresses`, for a server that listens to the network, any
-    address too: only a name can be rebound.
+    localhost and loopback addresses are always accepted, on any port. In addition, those
+    configured: `example.com` (any port), `example.com:8443`, `*.example.com` (its subdomains),
+    `*`. With `addresses`, for a server that listens on the network, any IP address is accepted
+    too, because only names can be rebound.
     """
 
     def __init__(self, configured: Iterable[str] = (), *, addresses: bool = False) -> None:
@@ -141,7 +173,7 @@ class Hosts:
         self._suffixes: list[str] = []
         self._known = _Known(self._allow)
         self.allow = self._known.allow
-        """Whether a `Host` header is one of ours; a missing one is not."""
+        """Whether a `Host` header is accepted; a missing one is not."""
         for text in configured:
             self._configure(text.strip())
 
@@ -175,8 +207,8 @@ class Hosts:
 class Origins:
     """The web origins whose pages may call.
 
-    Those of this machine on any port, and what is configured: `https://example.com`,
-    `vscode-webview://id`, or `*` for every page there is.
+    Origins on this machine, with any port, and those configured: `https://example.com`,
+    `vscode-webview://id`, or `*` for all.
     """
 
     def __init__(self, configured: Iterable[str] = ()) -> None:
@@ -184,7 +216,7 @@ class Origins:
         self._exact: set[Origin] = set()
         self._known = _Known(self._allow)
         self.allow = self._known.allow
-        """Whether an `Origin` header is allowed. `null`, which any page can have, never is."""
+        """Whether an `Origin` header is allowed. `null` never is, because any page can send it."""
         for text in map(str.strip, configured):
             if text == ANY:
                 self.any = True

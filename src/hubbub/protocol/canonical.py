@@ -2,7 +2,7 @@
 
 For what is signed, pinned or compared by digest. Not for the wire: messages keep
 the order and the spelling they have. The library is loaded on first use, since
-most runs need none of this.
+most runs do not need it.
 """
 
 from __future__ import annotations

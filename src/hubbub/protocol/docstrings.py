@@ -1,8 +1,8 @@
-"""What a function's docstring says about the function and its parameters.
+"""Parse docstrings into a description of the function and of its parameters.
 
-Reads the three forms in common use: Google (`Args:`), NumPy (`Parameters` over
-a dashed line) and reST (`:param name:`). It renders no markup and judges
-nothing: what it does not recognise stays in the description.
+Supports the three forms in common use: Google (`Args:`), NumPy (`Parameters` over
+a dashed line) and reST (`:param name:`). Markup is not rendered, and text that is
+not recognised stays in the description.
 `hubbub.protocol.hints` calls it once for each registered function.
 """
 
@@ -25,7 +25,7 @@ _FIELDS_OF_PARAMETERS = frozenset({"param", "parameter", "arg", "argument"})
 
 
 class Docstring(msgspec.Struct, frozen=True):
-    """The text before the first section, and a sentence or more on each parameter."""
+    """The text before the first section, and the description of each parameter."""
 
     description: str
     parameters: dict[str, str]
@@ -35,7 +35,7 @@ def read_docstring(text: str | None) -> Docstring:
     """Split a docstring into its description and its parameters' descriptions."""
     lines = inspect.cleandoc(text or "").splitlines()
     if len(lines) == 1 and not lines[0].startswith(":"):
-        return Docstring(lines[0].strip(), {})  # One line has no room for a section.
+        return Docstring(lines[0].strip(), {})  # A single line cannot contain a section.
     description: list[str] = []
     entries: list[tuple[str, list[str]]] = []
     position = 0
@@ -54,7 +54,7 @@ def read_docstring(text: str | None) -> Docstring:
 
 
 def _section(lines: list[str], start: int) -> tuple[int, list[tuple[str, list[str]]] | None]:
-    """The end of the section that starts here and its entries; None when none starts."""
+    """Return the end and the entries of the section that starts here; no entries (None) if no section starts."""
     line = lines[start]
     if match := re.match(_GOOGLE, line):
         end = _indented_end(lines, start + 1)

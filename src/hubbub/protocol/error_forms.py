@@ -1,35 +1,44 @@
-"""The wire forms of the error tree: one table of codes, statuses and data.
+"""How errors are written on the wire: one table of codes, statuses and data.
 
-The same error has another number in each era (contract 001 defines the plain ones).
-A class without a row of its own uses that of its nearest ancestor.
+An error may have a different code in each era (contract 001 defines those of the plain era).
+A class without a row uses the row of its nearest ancestor.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from hubbub import errors
 from hubbub.protocol.content import Text
-from hubbub.protocol.jsonrpc import ErrorObject
+from hubbub.protocol.jsonrpc import NULL, ErrorObject, encode_error
 from hubbub.protocol.model import Call
 from hubbub.protocol.revisions import Revision
-from hubbub.protocol.wire import ToolReply
+from hubbub.protocol.wire import ToolResult
+
+logger = logging.getLogger("hubbub.server")
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
 RESOURCE_NOT_FOUND = -32002
 _OF_RESOURCES = ("resources/read", "resources/subscribe")
+_NON_TOOL_METHODS = (*_OF_RESOURCES, "prompts/get", "completion/complete")
+"""Methods whose handlers raise `ToolFailure` but which are not tools."""
 _NO_SUCH_RESOURCE = (RESOURCE_NOT_FOUND, INVALID_PARAMS)
-"""What servers of both eras answer: official ones of the legacy era do not all use its own number."""
-_OLDER = {-32020: INVALID_REQUEST, -32021: INVALID_REQUEST, -32022: INVALID_REQUEST}
-"""What came with the modern era, in numbers that were there before."""
+"""Codes for a missing resource in both eras; some official legacy servers do not use the legacy code."""
+_ONLY_MODERN = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
+"""Codes of the modern era; older callers get `INVALID_REQUEST` instead."""
+_decode_error = msgspec.json.Decoder(ErrorObject).decode
 
 
 class Form(msgspec.Struct, frozen=True):
@@ -63,16 +72,19 @@ FORMS: dict[type[errors.HubbubError], Form] = {
     errors.HubbubError: _everywhere(INTERNAL_ERROR),
     errors.ParseError: _everywhere(PARSE_ERROR, 400),
     errors.InvalidRequest: _everywhere(INVALID_REQUEST, 400),
-    errors.ArgumentsNoObject: _everywhere(INVALID_PARAMS, 400),
     errors.MessageTooLarge: _everywhere(INVALID_REQUEST, 413, lambda error: {"limit": error.limit}),
     errors.MethodNotFound: _everywhere(METHOD_NOT_FOUND, 404),
     errors.InvalidParams: _everywhere(INVALID_PARAMS, 400, lambda error: error.data),
-    errors.HeaderMismatch: _everywhere(-32020, 400),
+    errors.HeaderMismatch: _everywhere(HEADER_MISMATCH, 400),
     errors.MissingCapability: Form(
-        -32021, INVALID_REQUEST, INVALID_REQUEST, 400, lambda error: {"requiredCapabilities": error.required}
+        MISSING_CAPABILITY,
+        INVALID_REQUEST,
+        INVALID_REQUEST,
+        400,
+        lambda error: {"requiredCapabilities": error.required},
     ),
     errors.UnsupportedVersion: Form(
-        -32022,
+        UNSUPPORTED_VERSION,
         INVALID_REQUEST,
         INVALID_REQUEST,
         400,
@@ -89,8 +101,8 @@ FORMS: dict[type[errors.HubbubError], Form] = {
         lambda error: {"toolName": error.name, "availableTools": error.available},
     ),
     errors.PromptNotFound: _everywhere(INVALID_PARAMS, 200, lambda error: {"promptName": error.name}),
-    errors.ResourceNotFound: Form(INVALID_PARAMS, -32002, -32001, 200, _missing_data),
-    # In the MCP eras a failed tool is a result; these are the prompts and resources that failed.
+    errors.ResourceNotFound: Form(INVALID_PARAMS, RESOURCE_NOT_FOUND, -32001, 200, _missing_data),
+    # In the MCP eras a failed tool is a result; these codes are for failed prompts and resources.
     errors.ToolFailure: Form(INTERNAL_ERROR, INTERNAL_ERROR, -32002, 200, _failure_data),
     errors.ArgumentsInvalid: Form(INVALID_PARAMS, INVALID_PARAMS, -32003, 200, _failure_data),
     errors.UpstreamUnavailable: Form(INTERNAL_ERROR, INTERNAL_ERROR, -32002, 200, lambda error: error.data),
@@ -104,36 +116,58 @@ def form_of(error: errors.HubbubError) -> Form:
     return next(FORMS[kind] for kind in type(error).__mro__ if kind in FORMS)
 
 
-def error_object(error: errors.HubbubError, revision: Revision) -> ErrorObject:
-    """The error as a caller of this revision expects it."""
+def error_object(error: errors.HubbubError, revision: Revision, method: str = "") -> ErrorObject:
+    """The error of a method as a caller of this revision expects it."""
     if isinstance(error, errors.RemoteError):
         return ErrorObject(error.code, error.message, UNSET if error.data is None else error.data)
     if isinstance(error, errors.ToolFailure) and error.plain_code is not None:
         return _with_fixed_code(error, error.plain_code)
     form = form_of(error)
-    code = int(getattr(form, revision.era))
+    era = revision.era
+    if era == "plain" and method in _NON_TOOL_METHODS and isinstance(error, errors.ToolFailure):
+        era = "legacy"  # the plain error codes are for tools only
+    code = int(getattr(form, era))
     data = form.data(error) if form.data else None
     return ErrorObject(code, error.message, UNSET if data is None else data)
 
 
+def error_response(identifier: Raw, error: errors.HubbubError, revision: Revision, method: str = "") -> bytes:
+    """Encode the response to a request that failed: the only place where an error becomes a message."""
+    if isinstance(error, errors.IdInUse):
+        identifier = NULL  # the sender would match it to the other request with this id
+    form = error_object(error, revision, method)
+    try:
+        return encode_error(identifier, form)
+    except Exception:  # Its data or text cannot be encoded, but the caller needs an answer.
+        logger.exception("the error of %s cannot be written", method or "a message")
+        message = form.message.encode(errors="replace").decode()
+        return encode_error(identifier, ErrorObject(form.code, message))
+
+
+def remote_error(raw: Raw | bytes, sender: str, hide: Callable[[Any], Any] = lambda value: value) -> errors.RemoteError:
+    """Decode the `error` member of a response; `hide` removes secrets from its text and data."""
+    try:
+        error = _decode_error(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return errors.RemoteError(INTERNAL_ERROR, f"The {sender} answered with an error that cannot be read")
+    return errors.RemoteError(error.code, hide(error.message), None if error.data is UNSET else hide(error.data))
+
+
 def _with_fixed_code(error: errors.ToolFailure, plain_code: int) -> ErrorObject:
-    """A tool with a code of its own is a method of its own: its data are as given, wrong params are wrong params."""
+    """Build the error of a tool with its own code: data unchanged, and `INVALID_PARAMS` for invalid arguments."""
     code = INVALID_PARAMS if isinstance(error, errors.ArgumentsInvalid) else plain_code
     return ErrorObject(code, error.message, UNSET if error.data is None else error.data)
 
 
 def in_dialect(error: errors.RemoteError, call: Call, source: Revision) -> errors.HubbubError:
-    """An error that a server of one revision answered with, as a caller of another is to see it."""
-    code, target = error.code, call.caller.revision
+    """Convert the error of a server of one revision for a caller of another."""
     if call.method in _OF_RESOURCES and error.code in _NO_SUCH_RESOURCE:
         missing = errors.ResourceNotFound(call.params.uri)
         missing.message = error.message
         return missing
-    if source.era == "modern" and target.era != "modern":
-        code = _OLDER.get(code, code)
-    if code == error.code:
-        return error
-    return errors.RemoteError(code, error.message, error.data)
+    if error.code in _ONLY_MODERN and source.era == "modern" and call.caller.revision.era != "modern":
+        return errors.RemoteError(INVALID_REQUEST, error.message, error.data)
+    return error
 
 
 def http_status(error: errors.HubbubError) -> int:
@@ -141,13 +175,15 @@ def http_status(error: errors.HubbubError) -> int:
     return form_of(error).status
 
 
-def failure_reply(error: errors.ToolFailure, tool: str) -> ToolReply:
-    """A failed tool call as the result that the MCP eras make of it."""
-    details: dict[str, Any] = {"type": error.kind, "message": error.message, "tool": tool}
+def failure_reply(error: errors.ToolFailure, tool: str | None) -> ToolResult:
+    """Return a failed tool call as a result, the form of the MCP eras; `tool` is None if the call names none."""
+    details: dict[str, Any] = {"type": error.kind, "message": error.message}
+    if tool is not None:
+        details["tool"] = tool
     details |= _failure_data(error) or {}
     failure = {"ok": False, "error": details}
     if error.has_schema:
-        # Clients of both eras check failures against the output schema too and, where one
-        # does not fit, hide it from the model; text is not checked.
-        return ToolReply(content=[Text(msgspec.json.encode(failure).decode())], is_error=True)
-    return ToolReply(structured_content=failure, is_error=True)
+        # Clients of both eras check failures against the output schema too, and hide those that
+        # do not match from the model; text is not checked.
+        return ToolResult(content=[Text(msgspec.json.encode(failure).decode())], is_error=True)
+    return ToolResult(structured_content=failure, is_error=True)

@@ -1,4 +1,4 @@
-"""Forms: types that a person fills in, as the flat schemas that elicitation allows."""
+"""Elicitation forms: the flat schema of a type that a person fills in, and decoding of the answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import msgspec
 
 from hubbub.errors import DefinitionError, InvalidParams
 from hubbub.protocol import foreign
-from hubbub.protocol.type_schema import Schema, describe, inline
+from hubbub.protocol.schema_writer import Schema
+from hubbub.protocol.type_schema import describe, inline
 
 T = TypeVar("T")
 _KEPT = ("type", "properties", "required")
@@ -32,14 +33,14 @@ def form_schema(form: Any) -> Schema:
 
 
 def decode_form(content: msgspec.Raw | bytes, form: type[T]) -> T:
-    """A filled-in form.
+    """Decode a filled-in form.
 
     Raises:
-        InvalidParams: it was not filled in as asked.
+        InvalidParams: the content does not match the form.
     """
     try:
         return msgspec.json.decode(content, type=form, dec_hook=foreign.decode_foreign)
-    except Exception as error:  # Validators of the user's may raise anything.
+    except Exception as error:  # User-defined validators may raise anything.
         raise InvalidParams(f"The form was not filled in as asked: {error}") from None
 
 
@@ -59,11 +60,11 @@ def _field(name: str, schema: Schema, definitions: dict[str, Schema]) -> Schema:
 
 
 def _single(schema: Schema, definitions: dict[str, Schema]) -> Schema:
-    """One kind of value. That it may be left out is said by `required`, and null is nothing a person can enter."""
+    """Reduce a field to one type without null: a person cannot enter null, and `required` shows what is optional."""
     target = inline(schema, definitions)
     flat = dict(target)
     if "$ref" in schema and "title" not in schema:
-        flat.pop("title", None)  # The name of a class is no label.
+        flat.pop("title", None)  # A class name is not a label.
     members = [member for member in flat.get("anyOf", ()) if member != {"type": "null"}]
     if len(members) == 1:
         del flat["anyOf"]

@@ -1,12 +1,14 @@
-"""Messages out of a byte stream, and back.
+"""Split a byte stream into messages, and frame messages for sending.
 
-Two framings, told apart message by message: JSON on one line, and a block of
+Two framings are recognized, message by message: JSON on one line, and a block of
 headers with `Content-Length` followed by that many bytes. No JSON text starts
-with a letter and a colon, so a line that does opens a header block.
+with a letter and a colon, so a line that does starts a header block.
 
-This module does not read JSON and does no I/O; the stdio transport feeds it. What
-is too large is counted off and never kept, so memory stays near the limit
-whatever arrives, and the messages behind it are still served.
+This module does not parse JSON and does no I/O; the stdio transport feeds it. A message
+that is too large is skipped and only its first and last bytes are kept, so memory stays near
+the limit and the messages after it are still served. It is reported at its end, with these
+bytes, because its id is among them; a message that continues for `SKIPPED_BYTES` more is
+reported at that point, with its first bytes only, as it may never end.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from hubbub.errors import InvalidRequest, MessageError, MessageTooLarge, ParseEr
 _HEADER: Final = re.compile(rb"[A-Za-z][A-Za-z0-9-]*[ \t]*:")
 _LENGTH_AT_END: Final = re.compile(rb"content-length[ \t]*:[ \t]*[0-9]+[ \t]*\Z", re.IGNORECASE)
 _LENGTH_AT_END_BYTES: Final = 64
-# int() of more digits than this is no number of bytes, and past 4300 it raises.
+# More digits than this cannot be a number of bytes, and int() raises above 4300 digits.
 _LENGTH_DIGITS: Final = 32
 
 _Output = list[bytes | MessageError]
@@ -29,10 +31,9 @@ _Output = list[bytes | MessageError]
 def encode_line(message: bytes) -> bytes:
     """Frame one JSON text as a line.
 
-    Raw line breaks in JSON are only ever space between tokens, so a text that
-    passes through with its own layout may lose them.
+    Raw line breaks in JSON are whitespace between tokens, so they can be replaced by spaces.
     """
-    if message.find(b"\n") >= 0 or message.find(b"\r") >= 0:  # `in` would first take the text for a number
+    if message.find(b"\n") >= 0 or message.find(b"\r") >= 0:  # `in` is slower: it tries an integer first
         message = message.replace(b"\n", b" ").replace(b"\r", b" ")
     return message + b"\n"
 
@@ -43,33 +44,38 @@ def encode_frame(message: bytes) -> bytes:
 
 
 class Framer:
-    """Cuts a stream into messages; what cannot be one comes out as an error in its place."""
+    """Splits a stream into messages; input that cannot be a message yields an error in its place."""
 
     __slots__ = (
         "_block",
         "_limit",
         "_line_bound",
         "_missing",
+        "_passed",
         "_pending",
         "_recovering",
+        "_skipped",
         "_skipping",
         "_surplus",
         "framed",
     )
 
-    def __init__(self, limit: int = bounds.MESSAGE_BYTES) -> None:
+    def __init__(self, limit: int | None = None) -> None:
+        limit = bounds.MESSAGE_BYTES if limit is None else limit
         self.framed = False
-        """Whether a `Content-Length` was ever seen; answers are framed from then on."""
+        """Whether a `Content-Length` was ever seen; responses are framed from then on."""
         self._limit = limit
-        # A header line may be longer than a small limit, and what a line is shows
-        # only once it is there: wait for whichever is larger, and for its CR.
+        # A header line may be longer than a small limit, and the kind of a line is known only when
+        # it is complete: allow the larger of both limits, and a CR.
         self._line_bound = max(limit, bounds.HEADER_BYTES) + 1
         self._pending = bytearray()
         self._block: _HeaderBlock | None = None
         self._missing = 0  # bytes of the frame's body still to come
-        self._surplus = 0  # bytes of a refused frame still to pass over
+        self._surplus = 0  # bytes of a refused frame still to skip
         self._skipping = False  # inside a line that was already refused
-        self._recovering = False  # behind a block that did not say how long its body is
+        self._skipped: MessageTooLarge | None = None  # the error for the message being skipped, reported at its end
+        self._passed = 0  # bytes of it that were skipped
+        self._recovering = False  # after a header block without a usable length
 
     def feed(self, data: bytes) -> list[bytes | MessageError]:
         """Take the next bytes; return the messages they complete, in order."""
@@ -84,13 +90,13 @@ class Framer:
             if self._missing:
                 position = self._take_body(data, position, output)
             elif self._surplus:
-                position = self._pass_over(data, position)
+                position = self._pass_over(data, position, output)
             else:
                 position = self._take_line(data, position, output)
         return output
 
     def finish(self) -> list[bytes | MessageError]:
-        """Say that the input has ended; return what its last bytes were."""
+        """End the input; return what its last bytes complete."""
         output: _Output = []
         if self._pending and not self._missing:
             line = bytes(self._pending)
@@ -101,6 +107,10 @@ class Framer:
             output.append(ParseError(f"The input ended inside a frame: {came} of {came + self._missing} bytes came"))
         if self._block and not self._block.refused:
             output.append(ParseError("The input ended inside the header block of a frame"))
+        if self._skipped:
+            if self._surplus:
+                self._skipped.end = b""  # the end did not arrive
+            self._report_skipped(output)
         self._pending.clear()
         self._block = None
         self._missing = self._surplus = 0
@@ -113,7 +123,7 @@ class Framer:
         )
 
     def _take_plain_lines(self, data: bytes, position: int, output: _Output) -> int:
-        """Take lines in bulk, up to the first that is anything but an object or an array."""
+        """Take lines in bulk, up to the first that does not start an object or array."""
         while (end := data.find(b"\n", position)) >= 0:
             if data[position] not in b"{[" or end - position > self._limit:
                 break
@@ -124,29 +134,33 @@ class Framer:
 
     def _take_line(self, data: bytes, position: int, output: _Output) -> int:
         end = data.find(b"\n", position)
+        stop = len(data) if end < 0 else end
         if self._skipping:
-            self._skipping = end < 0
-        elif end < 0:
-            self._hold(data, position, output)
-        elif self._pending:
-            # One byte over the bound is enough to know that it is over.
-            self._pending += data[position : min(end, position + self._line_bound + 1)]
-            line = bytes(self._pending)
-            self._pending.clear()
-            self._line(line, output)
+            self._keep_end(data, position, stop, output)
+        elif end < 0 or (self._pending and end - position > self._line_bound):
+            self._hold(data, position, stop, output)
         else:
-            self._line(data[position:end], output)
+            line = data[position:end]
+            if self._pending:
+                line = bytes(self._pending) + line
+                self._pending.clear()
+            self._line(line, output)
+        if self._skipping and end >= 0:
+            self._skipping = False
+            self._report_skipped(output)
         return len(data) if end < 0 else end + 1
 
-    def _hold(self, data: bytes, position: int, output: _Output) -> None:
+    def _hold(self, data: bytes, position: int, stop: int, output: _Output) -> None:
+        """Keep the start of a line, up to one byte above the limit, which is enough to detect that it is too long."""
         room = self._line_bound + 1 - len(self._pending)
-        self._pending += data[position : position + room]
+        self._pending += data[position : min(stop, position + room)]
         if len(self._pending) > self._line_bound:
-            # Its start tells what the whole line would have come to.
+            # The start is enough to classify the whole line.
             start = bytes(self._pending)
             self._pending.clear()
             self._skipping = True
             self._line(start, output)
+            self._keep_end(data, min(stop, position + room), stop, output)
 
     def _line(self, line: bytes, output: _Output) -> None:
         content = line[:-1] if line.endswith(b"\r") else line
@@ -167,13 +181,33 @@ class Framer:
             self._recovering = False
             found = _LENGTH_AT_END.search(content, max(0, len(content) - _LENGTH_AT_END_BYTES))
             if found and len(content) < self._line_bound:
-                # A body of unknown length, with the next frame on its heels.
+                # A body of unknown length, followed directly by the next frame.
                 self._header(found[0], len(found[0]) + 1, output)
                 return
-        if len(content) > self._limit:
-            output.append(MessageTooLarge("A line", self._limit))
-        else:
+        if len(content) <= self._limit:
             output.append(content)
+            return
+        self._skipped, self._passed = MessageTooLarge("A line", self._limit, content[: bounds.SALVAGE_BYTES]), 0
+        self._skipped.end = content[-bounds.SALVAGE_TAIL_BYTES :]
+        if not self._skipping:
+            self._report_skipped(output)
+
+    def _keep_end(self, data: bytes, start: int, end: int, output: _Output) -> None:
+        """Keep the last bytes of a skipped message, unless it is so long that it may never end."""
+        if not self._skipped:
+            return
+        self._passed += end - start
+        if self._passed > bounds.SKIPPED_BYTES:
+            self._skipped.end = b""
+            self._report_skipped(output)
+            return
+        kept = bounds.SALVAGE_TAIL_BYTES
+        self._skipped.end = (self._skipped.end + data[max(start, end - kept) : end])[-kept:]
+
+    def _report_skipped(self, output: _Output) -> None:
+        if self._skipped:
+            output.append(self._skipped)
+            self._skipped = None
 
     def _header(self, content: bytes, size: int, output: _Output) -> None:
         self._recovering = False
@@ -196,8 +230,11 @@ class Framer:
                 if length == 0:
                     output.append(b"")
                 return
-            output.append(problem or MessageTooLarge("A frame", self._limit))
-        # The length is still good for finding the next message.
+            if problem is None:
+                self._skipped, self._passed = MessageTooLarge("A frame", self._limit), 0
+            else:
+                output.append(problem)
+        # The length can still be used to find the next message.
         self._surplus = length or 0
         self._recovering = length is None
 
@@ -219,14 +256,20 @@ class Framer:
             output.append(part)
         return position + len(part)
 
-    def _pass_over(self, data: bytes, position: int) -> int:
-        passed = min(self._surplus, len(data) - position)
-        self._surplus -= passed
-        return position + passed
+    def _pass_over(self, data: bytes, position: int, output: _Output) -> int:
+        end = position + min(self._surplus, len(data) - position)
+        if self._skipped:
+            room = bounds.SALVAGE_BYTES - len(self._skipped.start)
+            self._skipped.start += data[position : min(end, position + room)]
+            self._keep_end(data, position, end, output)
+        self._surplus -= end - position
+        if not self._surplus:
+            self._report_skipped(output)
+        return end
 
 
 class _HeaderBlock:
-    """What the headers of one frame have said so far."""
+    """The headers of one frame that were read so far."""
 
     __slots__ = ("length", "mentions", "refused", "size")
 

@@ -1,9 +1,9 @@
-"""Values in HTTP headers, as the revision 2026-07-28 writes and compares them.
+"""Encode, decode and compare values in HTTP headers, as revision 2026-07-28 defines.
 
-Tool parameters annotated with `x-mcp-header` travel in a header of their own too,
-so that proxies can route without reading bodies. Here is how a value becomes
-header text, which annotations are lawful, and whether headers and arguments agree.
-Which headers a method needs is the ladder's matter.
+Tool parameters annotated with `x-mcp-header` are also sent in a header of their own, so that
+proxies can route without reading bodies. This module encodes values as header text, checks the
+annotations, and compares headers with arguments. Which headers a method needs is checked in
+`hubbub.server.http.modern`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _INTEGER: Final = re.compile(r"(-?[0-9]{1,32})(?:\.0{1,32})?")
 _LARGEST_INTEGER: Final = 2**53 - 1
 _TYPES: Final = ("string", "integer", "boolean")
 
-# Where JSON Schema 2020-12 (and its older drafts) keep schemas within schemas.
+# Keywords of JSON Schema 2020-12 and older drafts that contain schemas.
 _ONE_SCHEMA: Final = frozenset(
     [
         "additionalItems",
@@ -93,7 +93,7 @@ def decode_value(text: str) -> str:
 
 
 def _encoded(text: str) -> str | None:
-    """What stands between the markers; None if they are not both there."""
+    """Return the text between the markers; None if one of them is missing."""
     rest = text.removeprefix(_BASE64_START)
     return rest.removesuffix(_BASE64_END) if rest.endswith(_BASE64_END) else None
 
@@ -115,7 +115,7 @@ def header_parameters(schema: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _annotated(schema: Any, path: tuple[str, ...] | None) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    """Find annotations; the path is None, and comes out empty, where more than `properties` leads there."""
+    """Find annotations; the path is None, and yielded as empty, below any keyword other than `properties`."""
     if not isinstance(schema, Mapping):
         return
     if ANNOTATION in schema:
@@ -154,7 +154,7 @@ def check_parameters(
     arguments: Mapping[str, Any],
     headers: Callable[[str], str | None],
 ) -> None:
-    """Compare the headers of a call with its arguments, either of which must not lack what the other has.
+    """Check that headers and arguments of a call have the same values, and that neither lacks one.
 
     Raises: HeaderMismatch.
     """
@@ -171,7 +171,7 @@ def check_parameters(
 
 
 def parameter_at(arguments: Any, path: tuple[str, ...]) -> Any:
-    """The argument at a path; None if it is null or not there."""
+    """The argument at a path; None if it is null or missing."""
     for name in path:
         if not isinstance(arguments, Mapping):
             return None

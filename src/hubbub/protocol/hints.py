@@ -1,8 +1,7 @@
-"""A function's signature, read once: which arguments it takes and of which type.
+"""Read a function's signature: its arguments and their types.
 
-Turns annotations of every spelling into types that msgspec understands, with
-descriptions, defaults and limits beside them. It builds no schema (that is
-`hubbub.protocol.type_schema`) and calls no function.
+Converts annotations into types that msgspec understands, with descriptions, defaults and
+limits. Schemas are built in `hubbub.protocol.type_schema`.
 """
 
 import functools
@@ -33,11 +32,11 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """What callers give, and what the server injects."""
+    """The parameters that callers give, and those that the server injects."""
 
     parameters: tuple[Parameter, ...]
     injected: dict[str, Any]
-    """By name: the type in `skip`, or the mark of such a type, with its `form` filled in."""
+    """By parameter name: the type in `skip`, or a marker of such a type from `Annotated`, with its `form` set."""
 
 
 def read_signature(function: Callable[..., Any], skip: Collection[type] = ()) -> Signature:
@@ -51,10 +50,13 @@ def read_signature(function: Callable[..., Any], skip: Collection[type] = ()) ->
     except (TypeError, ValueError, NameError) as error:
         raise DefinitionError(f"{name_of(function)}: its signature cannot be read ({error})") from error
     hints = resolve_hints(function, skip)
-    described = read_docstring(inspect.getdoc(function)).parameters
+    described = read_docstring(doc_of(function)).parameters
+    bound = bound_names(function)
     parameters: list[Parameter] = []
     injected: dict[str, Any] = {}
     for name, parameter in declared.items():
+        if name in bound:
+            continue
         annotation = hints.get(name, Any)
         service = _injected(annotation, skip)
         if service is not None:
@@ -70,12 +72,12 @@ def read_signature(function: Callable[..., Any], skip: Collection[type] = ()) ->
 
 def resolve_hints(function: Callable[..., Any], skip: Collection[type] = ()) -> dict[str, Any]:
     """The annotations of a function as types, also when they were written as text."""
-    target = _annotated(function)
+    target = _annotation_owner(function)
     try:
         return typing.get_type_hints(target, include_extras=True)
     except NameError:
         pass  # Perhaps a name of `skip`, imported for type checkers only.
-    except Exception as error:  # Annotations are code of the user's and may raise anything.
+    except Exception as error:  # Annotations are user code and may raise anything.
         _unreadable(function, error)
     names: dict[str, Any] = {kind.__name__: kind for kind in skip}
     names.update(getattr(target, "__globals__", {}))
@@ -86,13 +88,61 @@ def resolve_hints(function: Callable[..., Any], skip: Collection[type] = ()) -> 
         _unreadable(function, error)
 
 
+def check_function(function: Any) -> None:
+    """Check that a function can be a handler.
+
+    Raises:
+        DefinitionError: it cannot be called, or would return a generator.
+    """
+    if not callable(function):
+        hint = "; put the decorator below `@classmethod`" if isinstance(function, classmethod) else ""
+        raise DefinitionError(f"{function!r} is not a function and cannot be called{hint}")
+    called = _call_target(function)
+    if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
+        raise DefinitionError(
+            f"{name_of(function)} is a generator, and a handler returns one result; return a list instead of `yield`, "
+            "and report progress with `context.progress`"
+        )
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling the function returns a coroutine."""
+    return inspect.iscoroutinefunction(_call_target(function))
+
+
+def short_name(function: Callable[..., Any]) -> str:
+    """The default name of a tool, resource or prompt; for a callable object, the name of its class."""
+    while isinstance(function, functools.partial) and not hasattr(function, "__name__"):
+        function = function.func
+    return str(getattr(function, "__name__", None) or type(function).__name__)
+
+
+def doc_of(function: Callable[..., Any]) -> str | None:
+    """The docstring of a function, of the function that a partial calls, or of a callable object or its class."""
+    while isinstance(function, functools.partial) and "__doc__" not in vars(function):
+        function = function.func
+    if inspect.isroutine(function) or isinstance(function, type | functools.partial):
+        return inspect.getdoc(function)
+    doc = type(function).__call__.__doc__
+    return inspect.cleandoc(doc) if doc else inspect.getdoc(type(function))
+
+
+def bound_names(function: Callable[..., Any]) -> set[str]:
+    """Parameters that `functools.partial` has fixed by name, which callers must not change."""
+    names: set[str] = set()
+    while isinstance(function, functools.partial):
+        names.update(function.keywords)
+        function = function.func
+    return names
+
+
 def name_of(function: Callable[..., Any]) -> str:
     """A function's name, for messages."""
-    return str(getattr(_annotated(function), "__qualname__", None) or repr(function))
+    return str(getattr(_annotation_owner(function), "__qualname__", None) or repr(function))
 
 
 def union_members(annotation: Any) -> tuple[Any, ...]:
-    """The members of a union; the annotation itself when it is none."""
+    """The members of a union; the annotation itself if it is not a union."""
     if typing.get_origin(annotation) in (Union, types.UnionType):
         return typing.get_args(annotation)
     return (annotation,)
@@ -105,13 +155,16 @@ def _unreadable(function: Callable[..., Any], error: Exception) -> NoReturn:
     ) from error
 
 
-def _annotated(function: Any) -> Any:
-    """The object that carries the annotations of a callable."""
+def _call_target(function: Any) -> Any:
+    """The function that runs when an object is called."""
     while isinstance(function, functools.partial):
         function = function.func
-    if not inspect.isroutine(function) and not isinstance(function, type):
-        function = type(function).__call__
-    function = inspect.unwrap(function)
+    return function if inspect.isroutine(function) or isinstance(function, type) else type(function).__call__
+
+
+def _annotation_owner(function: Any) -> Any:
+    """The object that carries the annotations of a callable."""
+    function = inspect.unwrap(_call_target(function))
     return getattr(function, "__func__", function)
 
 
@@ -168,7 +221,7 @@ def _parameter(name: str, annotation: Any, default: Any, described: str | None) 
                 notes.update(foreign.field_annotations(item))
     kind = _with(_limited(annotation, limits), *kept)
     if default is None:
-        # `days: int = None` is a common slip; a caller may then send null as well.
+        # `days: int = None` is a common mistake; a caller may then send null as well.
         kind = _optional(kind)
     return Parameter(name, kind, default, notes)
 
@@ -181,7 +234,7 @@ def _optional(kind: Any) -> Any:
 
 
 def _limited(annotation: Any, limits: dict[str, Any]) -> Any:
-    """Put limits on a type; on the part that is not None when it is optional."""
+    """Apply limits to a type; for an optional type, to the part that is not None."""
     if not limits:
         return annotation
     members = union_members(annotation)
@@ -192,4 +245,4 @@ def _limited(annotation: Any, limits: dict[str, Any]) -> Any:
 
 
 def _with(kind: Any, *metadata: msgspec.Meta) -> Any:
-    return Annotated.__class_getitem__((kind, *metadata)) if metadata else kind  # type: ignore[attr-defined]
+    return Annotated[kind, *metadata] if metadata else kind

@@ -1,12 +1,10 @@
-"""The headers of one HTTP request, read into one dict, once.
+"""The headers of one HTTP request, parsed once into a dict.
 
-ASGI gives headers as pairs of bytes with lower-case names. A name that comes twice
-is where two readers of one request begin to disagree, so none of the two values is
-ever picked: `get` joins them as RFC 9110 §5.3 says, which no host, token or session
-id survives, and `doubled` lets the gate refuse the request outright.
-Built for every request by the endpoint; how values of `Mcp-Param-*` are written is
-the matter of `hubbub.protocol.headers`. The client asks `check_outgoing` about those
-that its users want to send.
+ASGI gives headers as pairs of bytes with lower-case names. If a name occurs twice, two parsers
+of the request may pick different values, so neither is picked: `get` joins them as in RFC 9110
+§5.3, which makes a host, token or session id invalid, and `doubled` lets the gate refuse the
+request. The endpoint creates one for every request; values of `Mcp-Param-*` are encoded in
+`hubbub.protocol.headers`. The client checks headers given by its users with `check_outgoing`.
 """
 
 from __future__ import annotations
@@ -31,14 +29,14 @@ class Headers:
         self._values: Mapping[bytes, bytes] = dict(pairs)
         self._doubled: frozenset[bytes] = _NONE
         self.has_doubled = len(self._values) != len(pairs)
-        """Whether any name at all came more than once."""
+        """Whether any name occurs more than once."""
         if self.has_doubled:
             self._values, self._doubled = _joined(pairs)
         self.raw: Callable[[bytes], bytes | None] = self._values.get
-        """The value as it came."""
+        """The value as received."""
 
     def get(self, name: bytes) -> str | None:
-        """The value as text, one character for each byte."""
+        """The value decoded as Latin-1."""
         value = self._values.get(name)
         return None if value is None else value.decode("latin-1")
 
@@ -46,7 +44,7 @@ class Headers:
         return name in self._values
 
     def doubled(self, name: bytes) -> bool:
-        """Whether this name came more than once."""
+        """Whether this name occurs more than once."""
         return name in self._doubled
 
 
@@ -54,7 +52,7 @@ def _joined(pairs: Iterable[tuple[bytes, bytes]]) -> tuple[dict[bytes, bytes], f
     values: dict[bytes, list[bytes]] = {}
     for name, value in pairs:
         values.setdefault(name, []).append(value)
-    # RFC 9113 §8.2.3 lets a cookie come in pieces; everything else is a comma-separated list.
+    # RFC 9113 §8.2.3 allows a cookie to be split; everything else is a comma-separated list.
     joined = {name: (b"; " if name == _COOKIE else b", ").join(found) for name, found in values.items()}
     return joined, frozenset(name for name, found in values.items() if len(found) > 1)
 
@@ -82,13 +80,13 @@ RESERVED = frozenset(
         "upgrade",
     )
 )
-"""Headers of a request that its transport sets, and nobody else."""
+"""Request headers that only the transport may set."""
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
 def check_outgoing(name: str, value: str) -> None:
-    """Refuse a header that would break a request or contradict its transport. The value is never told.
+    """Refuse a header that would break a request or contradict its transport. The error does not quote the value.
 
     Raises: SettingsError.
     """

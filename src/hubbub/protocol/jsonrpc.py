@@ -1,23 +1,25 @@
 """JSON-RPC envelopes: one decode on the way in, one encode on the way out.
 
 `decode_envelope` reads bytes once and keeps `params`, `result`, `error` and `id`
-as the raw JSON they arrived in. Raw is not validation, so UTF-8 and nesting are
-checked here, once, for everything that is decoded later from those pieces.
+as the raw JSON they arrived in. `Raw` does not validate its content, so UTF-8 and nesting
+are checked here, once, for everything that is decoded later from those pieces.
 Transports and connections call this; handlers never see an envelope.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections.abc import Iterator
+from functools import cache
 from itertools import accumulate
+from operator import add
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from hubbub import bounds
-from hubbub.errors import ArgumentsNoObject, InvalidRequest, MessageTooLarge, ParseError
+from hubbub.errors import InvalidRequest, MessageTooLarge, ParseError
 
 
 class Envelope(msgspec.Struct, gc=False):
@@ -66,23 +68,31 @@ class _Notification(msgspec.Struct, gc=False):
 
 NULL = Raw(b"null")
 _decode_one = msgspec.json.Decoder(Envelope).decode
-_decode_many = msgspec.json.Decoder(list[Raw]).decode
 _decode_string = msgspec.json.Decoder(str).decode
+_decode_id = msgspec.json.Decoder(str | int | float | None).decode
 _encoder = msgspec.json.Encoder()
 
 _MEMBERS = (b'"jsonrpc"', b'"id"', b'"method"', b'"params"', b'"result"', b'"error"')
-_HALF_PAIR = re.compile(rb"(?i)\\ud[89ab][0-9a-f]{2}(?!\\ud[c-f])|(?<!\\ud[89ab][0-9a-f]{2})\\ud[c-f]")
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
-_ID_VALUE = re.compile(rb'\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)\s*[,}]', re.DOTALL)
+_LONE_SURROGATE = re.compile(
+    rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD])[c-fC-F])"
+)
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_TOKEN = re.compile(_STRING + rb"|[\[\]{}]", re.DOTALL)
+_ID_VALUE = re.compile(rb"\s*:\s*(" + _STRING + rb"|-?[0-9]++)\s*[,}]", re.DOTALL)
+_SCALAR_MEMBER = rb",\s*" + _STRING + rb"\s*:\s*(?:" + _STRING + rb'|[^\s,{}\[\]"]++)\s*'
+_ID_AT_END = re.compile(
+    rb'[{,]\s*"id"\s*:\s*(' + _STRING + rb"|-?[0-9]++)\s*(?:" + _SCALAR_MEMBER + rb")*+\}\s*\Z", re.DOTALL
+)
+_MEMBER_NAME = re.compile(rb"\s*[{,]\s*(" + _STRING + rb")\s*:\s*", re.DOTALL)
+_SCALAR = re.compile(_STRING + rb"|[^,}\s]++", re.DOTALL)
 _SMALLEST_MEMBER = len(b',"id":1')
-"""Less than this between the members is space; more may be a member once more."""
+"""If fewer bytes than this are unaccounted for, they are whitespace; more may be a repeated member."""
 _ALL_BUT_MARKS = bytes(set(range(256)) - set(b'[]{}"'))
-_ESCAPED = re.compile(rb"\\.", re.DOTALL)
-_TEXT = re.compile(rb'"[^"]*"')
 _SHORT_BYTES = 1024
-"""Of a message in which counting brackets is quicker than looking for each."""
-_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-"""One level down for what opens, one up for what closes, as signed bytes."""
+"""Up to this message size, counting all brackets is faster than searching for each."""
+_BITS = bytes.maketrans(b"[{]}", b"1100")
+"""Opening brackets are 1, closing ones 0, so that eight of them fit into one byte."""
 
 
 def decode_envelope(data: bytes) -> Envelope | list[bytes]:
@@ -111,22 +121,32 @@ def decode_envelope(data: bytes) -> Envelope | list[bytes]:
 
 
 def _reason(error: Exception, data: bytes) -> str:
-    """The parser's own words, but for half a surrogate pair, which it takes for a text that is cut short."""
-    if _HALF_PAIR.search(data):
-        return "a string holds half of a surrogate pair; send whole characters"
+    """The parser's message, except for a lone surrogate, which it reports as truncated input."""
+    if b"\\u" in data and _LONE_SURROGATE.search(data):
+        return "a string contains a lone surrogate; send valid Unicode"
     return str(error)
 
 
 def _decode_batch(data: bytes) -> list[bytes]:
     try:
-        items = _decode_many(data)
+        batch = _batch_decoder().decode(data)
+    except msgspec.ValidationError:
+        raise InvalidRequest(f"A batch may hold {bounds.BATCH_ITEMS} messages, this one has more; split it") from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise ParseError(f"Parse error: {error}") from None
+    items = [bytes(item) for item in msgspec.structs.astuple(batch) if item is not UNSET]
     if not items:
         raise InvalidRequest("A batch must hold at least one message")
-    if len(items) > bounds.BATCH_ITEMS:
-        raise InvalidRequest(f"A batch may hold {bounds.BATCH_ITEMS} messages, this one has {len(items)}; split it")
-    return [bytes(item) for item in items]
+    return items
+
+
+@cache
+def _batch_decoder() -> msgspec.json.Decoder[Any]:
+    """A decoder that stops at the first item above the limit, instead of creating millions."""
+    places = [(f"item_{number}", Raw | UnsetType, UNSET) for number in range(bounds.BATCH_ITEMS)]
+    return msgspec.json.Decoder(
+        msgspec.defstruct("_Batch", places, array_like=True, forbid_unknown_fields=True, gc=False)
+    )
 
 
 def _check_utf8(data: bytes) -> None:
@@ -137,15 +157,15 @@ def _check_utf8(data: bytes) -> None:
 
 
 def _refuse_unless_json(data: bytes) -> None:
-    """A wrong type early in the message must not hide malformed JSON behind it."""
+    """Raise ParseError for malformed JSON, which a wrong type earlier in the message would otherwise hide."""
     try:
-        msgspec.json.decode(data)
+        msgspec.json.decode(data, type=Raw)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ParseError(f"Parse error: {error}") from None
 
 
 def _has_many_brackets(data: bytes) -> bool:
-    """A long message is mostly text, over which `find` leaps."""
+    """Whether more brackets open than levels are allowed. Long messages are mostly text, which `find` skips."""
     if len(data) <= _SHORT_BYTES:
         return data.count(b"[") + data.count(b"{") > bounds.NESTING_DEPTH
     seen = 0
@@ -160,28 +180,34 @@ def _has_many_brackets(data: bytes) -> bool:
 
 
 def _measure_nesting(data: bytes) -> None:
-    """Peel brackets off from within; the few messages that take long are counted through."""
-    brackets = _brackets(data)
-    for _ in range(bounds.NESTING_DEPTH // 2):  # each time takes one level or two
-        if not brackets:
-            return
-        brackets = brackets.replace(b"{}", b"").replace(b"[]", b"")
-    steps = memoryview(_brackets(data).translate(_STEPS)).cast("b")
-    if max(accumulate(steps), default=0) > bounds.NESTING_DEPTH:
+    """Refuse a message that nests too deep; checks eight brackets at a time, because there may be millions."""
+    bits = _brackets(data).translate(_BITS)
+    length = len(bits) // 8 + 1
+    packed = int(bits + b"0" * (8 * length - len(bits)), 2).to_bytes(length, "big")
+    steps, peaks = _bracket_tables()
+    depths = accumulate(memoryview(packed.translate(steps)).cast("b"), initial=0)
+    if max(map(add, depths, packed.translate(peaks))) > bounds.NESTING_DEPTH:
         raise ParseError(f"Parse error: nested deeper than {bounds.NESTING_DEPTH} levels")
 
 
+@cache
+def _bracket_tables() -> tuple[bytes, bytes]:
+    """For eight brackets as bits: the change of depth (as a signed byte), and the largest depth on the way."""
+    paths = [list(accumulate(1 if byte >> bit & 1 else -1 for bit in range(7, -1, -1))) for byte in range(256)]
+    return bytes(path[-1] & 0xFF for path in paths), bytes(max(0, *path) for path in paths)
+
+
 def _brackets(data: bytes) -> bytes:
-    """The brackets of a message, without those in its texts."""
+    """The brackets of a message, without those inside strings."""
     if b"\\" in data:
-        data = _ESCAPED.sub(b"", data)
-    # Two quotes side by side can go, whichever they are: what is inside a text stays inside one.
+        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    # Two adjacent quotes can be removed, opening or closing: what is inside a string stays inside one.
     marks = data.translate(None, _ALL_BUT_MARKS).replace(b'""', b"")
-    return _TEXT.sub(b"", marks) if b'"' in marks else marks
+    return b"".join(marks.split(b'"')[::2])
 
 
 def _check_members(envelope: Envelope, data: bytes) -> None:
-    """Check what the types of `Envelope` do not: id, shape of params, doubled members."""
+    """Check what the types of `Envelope` do not: id, doubled members. `decode_params` checks `params`."""
     if envelope.jsonrpc != "2.0":
         raise InvalidRequest('`jsonrpc` must be "2.0"')
     identifier, method, params = envelope.id, envelope.method, envelope.params
@@ -191,13 +217,10 @@ def _check_members(envelope: Envelope, data: bytes) -> None:
         _check_id(identifier)
         accounted += 6 + len(identifier)
     if params is not UNSET:
-        if memoryview(params)[0] not in b"{[":
-            # Only tools that are called by their names have dots in them; those of MCP have slashes.
-            is_tool = method is not UNSET and "." in method
-            raise ArgumentsNoObject() if is_tool else InvalidRequest("`params` must be an object or an array")
         accounted += 10 + len(params)
-    if len(data) - accounted >= _SMALLEST_MEMBER:
-        _refuse_doubled_members(envelope, data)
+    others = len(data) - accounted
+    if others >= _SMALLEST_MEMBER:
+        _refuse_doubled_members(envelope, data, others)
 
 
 def _answer_bytes(envelope: Envelope) -> int:
@@ -218,8 +241,8 @@ def _check_id(identifier: Raw | bytes) -> None:
         raise MessageTooLarge("`id`", bounds.IDENTIFIER_BYTES)
 
 
-def _refuse_doubled_members(envelope: Envelope, data: bytes) -> None:
-    """JSON parsers disagree on which of two equal keys counts, so neither does."""
+def _refuse_doubled_members(envelope: Envelope, data: bytes, others: int) -> None:
+    """Refuse repeated members, because JSON parsers disagree on which of them counts."""
     parts = [bytes(part) for part in (envelope.params, envelope.result, envelope.error) if part is not UNSET]
 
     def outside(text: bytes) -> int:
@@ -227,14 +250,38 @@ def _refuse_doubled_members(envelope: Envelope, data: bytes) -> None:
 
     if not outside(b"\\") and not any(outside(member) > 1 for member in _MEMBERS):
         return
-    import json  # Only for this rare case: it takes a fiftieth of the start.
+    if others > bounds.OTHER_MEMBERS_BYTES:
+        what = "Member names are repeated or escaped, and the message is too large to check for duplicates"
+        raise InvalidRequest(f"{what}: at most {bounds.OTHER_MEMBERS_BYTES} bytes may stand beside the known members")
+    seen: set[str] = set()
+    for name in _member_names(data, parts):
+        if name in seen and name in Envelope.__struct_fields__:
+            raise InvalidRequest(f"Doubled member: {name}")
+        seen.add(name)
 
-    # Numbers stay text: one of thousands of digits would be refused or take long.
-    pairs = json.loads(data, object_pairs_hook=list, parse_int=str, parse_float=str)
-    seen = Counter(name for name, _ in pairs)
-    doubled = [name for name in Envelope.__struct_fields__ if seen[name] > 1]
-    if doubled:
-        raise InvalidRequest(f"Doubled member: {', '.join(doubled)}")
+
+def _member_names(data: bytes, parts: list[bytes]) -> Iterator[str]:
+    """Names of the members of one object, which was parsed already; its large `parts` are not read again."""
+    position = 0
+    while (name := _MEMBER_NAME.match(data, position)) is not None:
+        yield _decode_string(name[1])
+        position = name.end()
+        # No JSON value is a prefix of another, so a value that starts with a part is that part.
+        part = next((part for part in parts if data.startswith(part, position)), None)
+        position = _value_end(data, position) if part is None else position + len(part)
+
+
+def _value_end(data: bytes, start: int) -> int:
+    if data[start] not in b"[{":
+        scalar = _SCALAR.match(data, start)
+        assert scalar is not None
+        return scalar.end()
+    depth = 0
+    for token in _TOKEN.finditer(data, start):
+        depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(token.group(), 0)
+        if depth == 0:
+            return token.end()
+    return len(data)
 
 
 def id_key(identifier: Raw | bytes) -> bytes:
@@ -246,7 +293,7 @@ def id_key(identifier: Raw | bytes) -> bytes:
 
 
 def salvage_id(data: bytes) -> Raw:
-    """The id of a message that failed to decode, when it can still be told."""
+    """The id of a message that failed to decode; `null` if it cannot be found."""
     try:
         try:
             loose = msgspec.json.decode(data, type=dict[str, Raw])
@@ -254,14 +301,14 @@ def salvage_id(data: bytes) -> Raw:
         except (msgspec.DecodeError, RecursionError):
             identifier = _scan_id(data[: bounds.SALVAGE_BYTES])
         _check_id(identifier)
-        identifier.decode()
+        _decode_id(identifier)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, InvalidRequest, MessageTooLarge):
         return NULL
     return Raw(identifier)
 
 
 def _scan_id(data: bytes) -> bytes:
-    """The top-level id of an object that no parser takes whole: nested too deep, or with broken characters."""
+    """The top-level id of an object that cannot be parsed: nested too deep, or with invalid characters."""
     depth = 0
     for token in _TOKEN.finditer(data):
         text = token.group()
@@ -272,6 +319,22 @@ def _scan_id(data: bytes) -> bytes:
         elif depth == 1 and text == b'"id"' and (value := _ID_VALUE.match(data, token.end())):
             return value.group(1)
     return b"null"
+
+
+def salvage_id_of_skipped(error: MessageTooLarge) -> Raw:
+    """The id of a message that was too large to keep, from its ends: most clients write it after `params`.
+
+    Backwards from the end of an object, members are at the top level up to the first that is not a scalar.
+    """
+    found = _scan_id(error.start[: bounds.SALVAGE_BYTES])
+    if found == b"null" and (last := _ID_AT_END.search(error.end)):
+        found = last.group(1)
+    try:
+        _check_id(found)
+        _decode_id(found)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, InvalidRequest, MessageTooLarge):
+        return NULL
+    return Raw(found)
 
 
 def encode_result(identifier: Raw, result: Any) -> bytes:
@@ -285,15 +348,13 @@ def encode_error(identifier: Raw, error: ErrorObject) -> bytes:
 
 
 def encode_request(identifier: int | str | Raw, method: str, params: Any) -> bytes:
-    """A request of ours."""
     return _encoder.encode(_Request("2.0", identifier, method, params))
 
 
 def encode_notification(method: str, params: Any = UNSET) -> bytes:
-    """A notification of ours."""
     return _encoder.encode(_Notification("2.0", method, params))
 
 
 def encode_batch(responses: list[bytes]) -> bytes:
-    """Answers to a batch, as one array."""
+    """Join the encoded responses to a batch into one array."""
     return b"[" + b",".join(responses) + b"]"

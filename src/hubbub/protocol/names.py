@@ -1,20 +1,19 @@
-"""Names of tools: what is allowed, and what model providers accept of them.
+"""Tool names: which are allowed, and how they are adapted to the limits of model providers.
 
 A name stays as it is on the wire (`aw.get_state`). `safe_name` is what a listing
 shows when asked to be safe, and `tool_key` what an agent's model sees. Both can
-make one name of two; whoever builds a list asks `collisions` first.
+map two names to one: the registry then lists the original, and the agent refuses the second.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
 from hubbub import bounds
 from hubbub.errors import DefinitionError
 
-_NAME: Final = re.compile(rf"[A-Za-z0-9_./-]{{1,{bounds.NAME_CHARACTERS}}}")
+_NAME: Final = re.compile(r"[A-Za-z0-9_./-]+")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
 _DIGEST_CHARACTERS: Final = 10
 
@@ -24,28 +23,20 @@ def check_name(name: str) -> None:
 
     Raises: DefinitionError.
     """
-    if not _NAME.fullmatch(name):
+    if len(name) > bounds.NAME_CHARACTERS or not _NAME.fullmatch(name):
         raise DefinitionError(
             f"A tool name has 1 to {bounds.NAME_CHARACTERS} letters, digits and _ . / - only, unlike {name[:200]!r}"
         )
 
 
-def safe_name(name: str, limit: int = bounds.MODEL_NAME_CHARACTERS) -> str:
-    """Map a name to letters, digits, `_` and `-`, within the limit."""
-    return _shorten(_component(name, "tool"), limit)
+def safe_name(name: str, limit: int | None = None) -> str:
+    """Map a name to letters, digits, `_` and `-`, within the limit; by default `MODEL_NAME_CHARACTERS`."""
+    return _shorten(_component(name, "tool"), bounds.MODEL_NAME_CHARACTERS if limit is None else limit)
 
 
-def tool_key(server_id: str, tool: str, limit: int = bounds.TOOL_KEY_CHARACTERS) -> str:
+def tool_key(server_id: str, tool: str, limit: int) -> str:
     """Name a server's tool for an agent: `mcp_<server>__<tool>`, within the limit."""
     return _shorten(f"mcp_{_component(server_id, 'server')}__{_component(tool, 'tool')}", limit)
-
-
-def collisions(names: Iterable[str], limit: int = bounds.MODEL_NAME_CHARACTERS) -> dict[str, list[str]]:
-    """Return each safe name that several different names would share, with those names."""
-    groups: dict[str, list[str]] = {}
-    for name in dict.fromkeys(names):
-        groups.setdefault(safe_name(name, limit), []).append(name)
-    return {safe: originals for safe, originals in groups.items() if len(originals) > 1}
 
 
 def _component(text: str, fallback: str) -> str:

@@ -1,8 +1,9 @@
 """The parameters of every method, each decoded once from the raw request.
 
 A wrong parameter does not raise here: the era of a message decides which error
-it gets, and the era is itself read from the parameters. So `decode_params` gives
-back `_meta` and either the parameters or the `InvalidParams` to raise later.
+it gets, and the era is itself read from the parameters. So `decode_params`
+returns `_meta` and either the parameters or the error to raise later. A tool that is called
+as a method takes `params` as its arguments and refuses them itself.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from hubbub.errors import InvalidParams
+from hubbub.errors import InvalidParams, InvalidRequest
 from hubbub.protocol.model import NO_META, Implementation, Meta
 
 EMPTY = Raw(b"{}")
@@ -21,7 +22,7 @@ _NULL = b"null"
 
 
 class Params(msgspec.Struct, kw_only=True, rename="camel"):
-    """What every method may carry."""
+    """Parameters that every method may have."""
 
     meta: Meta | UnsetType = msgspec.field(default=UNSET, name="_meta")
 
@@ -33,14 +34,14 @@ class PageParams(Params, kw_only=True):
 
 
 class Rounded(Params, kw_only=True):
-    """Methods that may ask the caller something before they answer."""
+    """Parameters of methods that may request input from the caller before they answer."""
 
     input_responses: Raw | UnsetType = UNSET
     request_state: str | UnsetType = UNSET
 
 
 class CallToolParams(Rounded):
-    """`tools/call`; arguments that are null are none."""
+    """`tools/call`; null arguments count as empty."""
 
     name: str
     arguments: Raw = EMPTY
@@ -70,10 +71,10 @@ class SubscribeParams(Params):
 
 
 class InitializeParams(Params):
-    """`initialize`; everything but the version may be missing."""
+    """`initialize`; everything but the version may be missing. Capabilities are checked when a session stores them."""
 
     protocol_version: str
-    capabilities: dict[str, Any] = {}
+    capabilities: Raw = EMPTY
     client_info: Implementation | UnsetType = UNSET
 
 
@@ -113,7 +114,7 @@ class CompleteParams(Params):
 
 
 class ListenFilter(msgspec.Struct, rename="camel", frozen=True):
-    """Which changes a `subscriptions/listen` wants to hear of."""
+    """The changes that a `subscriptions/listen` request subscribes to."""
 
     tools_list_changed: bool = False
     prompts_list_changed: bool = False
@@ -153,16 +154,23 @@ _STRUCTS: dict[str, type[Params]] = {
 
 
 @cache
+def _loose_decoder() -> msgspec.json.Decoder[dict[str, Raw]]:
+    return msgspec.json.Decoder(dict[str, Raw])
+
+
+@cache
 def _decoder(struct: type[Params]) -> msgspec.json.Decoder[Any]:
-    """Made when first needed: most sessions use few methods."""
+    """Create a decoder on first use, because most sessions use few methods."""
     return msgspec.json.Decoder(struct)
 
 
 def decode_params(method: str, raw: Raw) -> tuple[Any, Meta]:
-    """Decode parameters for a method; a failure comes back in place of the parameters."""
+    """Decode parameters for a method; an error is returned in place of the parameters."""
     try:
         params = _decoder(_STRUCTS.get(method, Params)).decode(raw)
     except (msgspec.DecodeError, RecursionError) as error:
+        if memoryview(raw)[0] not in b"{[":
+            return InvalidRequest("`params` must be an object or an array"), NO_META
         return InvalidParams(f"Invalid params for {method}: {readable(error)}"), _meta_alone(raw)
     meta = params.meta
     return params, (NO_META if meta is UNSET else meta)
@@ -177,15 +185,15 @@ def _meta_alone(raw: Raw) -> Meta:
 
 
 def _version_alone(raw: Raw) -> Meta:
-    """A broken `_meta` still tells its era, so that its error is of that era."""
+    """Read only the version of an invalid `_meta`, so that the error has the form of its era."""
     try:
-        loose = msgspec.json.decode(raw)
-        version = loose["_meta"]["io.modelcontextprotocol/protocolVersion"]
-    except (msgspec.DecodeError, RecursionError, KeyError, TypeError, IndexError):
+        meta = _loose_decoder().decode(_loose_decoder().decode(raw)["_meta"])
+        version = msgspec.json.decode(meta["io.modelcontextprotocol/protocolVersion"], type=str)
+    except (msgspec.DecodeError, RecursionError, KeyError):
         return NO_META
-    return Meta(version=version) if isinstance(version, str) else NO_META
+    return Meta(version=version)
 
 
 def readable(error: Exception) -> str:
-    """msgspec's message without the root sign in its paths."""
+    """msgspec's message without the `$` of the root in its paths."""
     return str(error).replace("`$.", "`").replace(" - at `$`", "")

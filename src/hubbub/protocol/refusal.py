@@ -1,6 +1,6 @@
-"""What the edge answers instead of serving a request.
+"""HTTP refusals, which are sent instead of serving a request.
 
-Made by the gate and the quotas, written by whichever endpoint asked them. The
+The gate and the quotas create them, and the endpoint that called these sends them. The
 message is for the person or model that sent the request and says what to do next.
 """
 
@@ -16,6 +16,6 @@ class Refusal(msgspec.Struct, frozen=True):
     message: str
     headers: tuple[tuple[bytes, bytes], ...] = ()
     retry_after_s: int | None = None
-    """When trying again helps."""
+    """Seconds after which the request can be repeated."""
     principal: str | None = None
-    """Who is refused, where that is known."""
+    """Name of the refused principal, if it is known."""

@@ -1,7 +1,9 @@
-"""What each protocol revision can express, as data.
+"""The features of each protocol revision, as data.
 
-Every difference between revisions that Hubbub cares about is a field here, so
-that no other module compares version strings. `PLAIN` is JSON-RPC without MCP.
+Every difference between revisions that matters to Hubbub is a field here, so that other
+modules check for a feature and not for a version. Versions are compared in `ladder` only, to decide
+the era of a request, and in `client.era`, to choose the newest that both ends support. `PLAIN` is
+JSON-RPC without MCP.
 """
 
 from __future__ import annotations
@@ -34,16 +36,16 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
     elicitation: Literal["none", "form", "url"] = "none"
     icons: bool = False
     resumes_streams: bool = False
-    """HTTP streams start with an empty event, so that they can be taken up after any break."""
+    """HTTP streams start with an empty event, so that they can be resumed after any disconnect."""
     rounds: bool = False
-    """Questions to the caller are results, answered by asking again (MRTR)."""
+    """Requests for input are results, answered by repeating the request (multi round-trip requests, MRTR)."""
     result_type: bool = False
     caching: bool = False
     """Lists and reads say how long they stay fresh."""
     listen: bool = False
-    """Changes are heard on `subscriptions/listen`, not pushed unasked."""
+    """Changes are sent on `subscriptions/listen` streams only."""
     stateless: bool = False
-    """Each request says for itself who asks and in which version."""
+    """Each request carries its own version, capabilities and client information."""
     is_mcp: bool = True
     """Whether this is an MCP revision rather than plain JSON-RPC."""
 
@@ -100,12 +102,3 @@ SUPPORTED_VERSIONS: Final = (*LEGACY, *MODERN)
 def negotiate(requested: str) -> Revision:
     """The legacy revision that answers an `initialize` asking for `requested`."""
     return LEGACY.get(requested, NEWEST_LEGACY)
-
-
-def is_modern_version(version: str) -> bool:
-    """Whether a version string belongs to the stateless era, known to us or not.
-
-    Versions are dates, so they compare as text; anything that is not a date is
-    treated as modern too, because the modern error tells the sender our versions.
-    """
-    return version not in LEGACY and not (version[:4].isdigit() and version < NEWEST_MODERN.version)

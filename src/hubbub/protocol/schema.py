@@ -1,11 +1,12 @@
-"""Typed functions as JSON Schemas, decoders and encoders.
+"""JSON Schemas, decoders and encoders of typed functions.
 
 `Arguments` and `Output` are made once, when a function is registered, and are
-then used for every call: arguments go from the raw JSON to typed values in one
-pass of msgspec, results go back in another. Schemas that somebody gives as data
-are in `hubbub.protocol.schema_data`. The server's registry calls this.
+then used for every call: msgspec decodes arguments from raw JSON to typed values in
+one pass and encodes results in another. Schemas given as data are in
+`hubbub.protocol.schema_data`. The server's registry calls this.
 """
 
+import logging
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -14,32 +15,42 @@ import msgspec
 from hubbub.errors import DefinitionError, ToolError
 from hubbub.protocol import foreign, problems
 from hubbub.protocol.hints import Parameter, name_of, read_signature, resolve_hints, union_members
-from hubbub.protocol.type_schema import Schema, describe, inline, needed, with_notes_last
+from hubbub.protocol.schema_writer import Schema
+from hubbub.protocol.type_schema import describe, inline, needed, with_notes_last
+from hubbub.protocol.unknown_keys import KeyCheck, ignores_keys
 
 # A list of anything may be a list of content, which has no schema.
 _WITHOUT_SCHEMA = frozenset({None, type(None), str, bytes, Any, list, list[Any]})
 _IMMUTABLE = (type(None), bool, int, float, str, bytes)
 
+logger = logging.getLogger("hubbub.handlers")
 _encoder = msgspec.json.Encoder(enc_hook=foreign.encode_foreign)
 _as_dict = msgspec.structs.asdict
 
 
 class Arguments:
-    """What a function takes from its callers."""
+    """The arguments of a function: their schema and decoder."""
 
-    __slots__ = ("_decode", "injected", "schema")
+    __slots__ = ("_check_keys", "_decode", "injected", "schema")
 
-    def __init__(self, schema: Schema, injected: dict[str, Any], decode: Callable[[Any], msgspec.Struct]) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        injected: dict[str, Any],
+        decode: Callable[[Any], msgspec.Struct],
+        check_keys: Callable[[Any], None] | None = None,
+    ) -> None:
         self.schema = schema
         self.injected = injected
-        """Parameters that the server fills, and the type each of them wants."""
+        """Parameters that the server fills, with their types."""
         self._decode = decode
+        self._check_keys = check_keys
 
     @classmethod
     def of(cls, function: Callable[..., Any], *, skip: Collection[type] = (), from_text: bool = False) -> "Arguments":
-        """Read a function; parameters of a type in `skip` are left to the server.
+        """Read a function; the server fills parameters of a type in `skip`.
 
-        `from_text` is for callers who can only send text: "3" is then a number where one is wanted.
+        `from_text` is for callers that can only send text: "3" is then accepted as a number.
 
         Raises:
             DefinitionError: a parameter cannot be filled from JSON.
@@ -47,40 +58,61 @@ class Arguments:
         signature = read_signature(function, skip)
         parameters = signature.parameters
         schema = _arguments_schema(function, parameters)
-        return cls(schema, signature.injected, _decoder(function, parameters, strict=not from_text))
+        decode = _decoder(function, parameters, strict=not from_text)
+        types = {parameter.name: parameter.type for parameter in parameters}
+        check_keys = KeyCheck(types).check if ignores_keys(types.values()) else None
+        return cls(schema, signature.injected, decode, check_keys)
 
     def decode(self, raw: bytes | msgspec.Raw) -> dict[str, Any]:
-        """Give the keyword arguments for the function.
+        """Decode the keyword arguments for the function.
 
         Raises:
             ArgumentsInvalid: they do not fit the schema, or are not JSON.
         """
         try:
-            return _as_dict(self._decode(raw))
-        except Exception as error:  # Validators of the user's may raise anything.
-            whole = _with_whole_numbers(raw, error)
-            if whole is None:
-                raise problems.refused(error, self.schema) from error
+            arguments = _as_dict(self._decode(raw))
+        except Exception as error:  # User-defined validators may raise anything.
+            arguments = self._decode_whole(raw, error)
+        if self._check_keys is not None:
+            self._check_keys(raw)
+        return arguments
+
+    def _decode_whole(self, raw: bytes | msgspec.Raw, error: Exception) -> dict[str, Any]:
+        """Decode again with integers, if one was written as 3.0."""
+        whole = with_whole_numbers(raw, error)
+        if whole is None:
+            raise problems.refused(error, self.schema) from error
         try:
             return _as_dict(self._decode(whole))
-        except Exception as error:
-            raise problems.refused(error, self.schema) from error
+        except Exception as reason:
+            raise problems.refused(reason, self.schema) from reason
 
 
 class Output:
-    """What a function gives back."""
+    """The result of a function: its schema, encoder and check."""
 
-    __slots__ = ("_name", "is_object", "schema")
+    __slots__ = ("_annotation", "_check", "_name", "is_object", "schema")
 
-    def __init__(self, name: str, schema: Schema | None) -> None:
+    def __init__(self, name: str, schema: Schema | None, annotation: Any = None) -> None:
+        """Take the declared type, or None for a schema that was given as data.
+
+        Raises:
+            DefinitionError: the schema is not valid.
+        """
         self._name = name
+        self._annotation = annotation
+        self._check: Callable[[Any, bytes], None] | None = None
+        if schema is not None and annotation is None:
+            from hubbub.protocol.schema_data import result_check
+
+            self._check = result_check(schema)
         self.schema = schema
-        """None when the result is text, or anything at all."""
+        """None if the result is text or of any type."""
         self.is_object = schema is not None and schema.get("type") == "object"
 
     @classmethod
     def of(cls, function: Callable[..., Any], *, skip: Collection[type] = ()) -> "Output":
-        """Read a function's return annotation; what holds a type in `skip` has no schema.
+        """Read a function's return annotation; a type that contains one in `skip` has no schema.
 
         Raises:
             DefinitionError: JSON cannot carry the annotated type.
@@ -99,7 +131,7 @@ class Output:
         root = inline(schema, definitions)
         if root is not schema:
             root.pop("title", None)
-        return cls(name_of(function), _closed(with_notes_last(root), definitions))
+        return cls(name_of(function), _closed(with_notes_last(root), definitions), annotation)
 
     @property
     def wrapped_schema(self) -> Schema | None:
@@ -114,12 +146,34 @@ class Output:
         """Write a result as JSON.
 
         Raises:
-            ToolError: JSON cannot carry this value.
+            ToolError: JSON cannot carry this value, or it is not of the declared type.
         """
         try:
-            return _encoder.encode(value)
-        except Exception as error:  # Serializers of the user's may raise anything.
+            encoded = _encoder.encode(value)
+        except Exception as error:  # User-defined serializers may raise anything.
             raise ToolError(f"{self._name} returned a value that is not JSON: {_first_line(error)}") from error
+        if self.schema is not None:
+            self.check(value, encoded)
+        return encoded
+
+    def check(self, value: Any, encoded: bytes) -> None:
+        """Refuse a result that clients would refuse, and log the reason for the author.
+
+        Raises:
+            ToolError: it is not of the declared type.
+        """
+        if self._check is None:
+            from hubbub.protocol.result_check import ResultCheck  # Needed by the first result only.
+
+            self._check = ResultCheck(self._annotation).check
+        try:
+            self._check(value, encoded)
+        except ValueError as mismatch:
+            declared = "its output schema" if self._annotation is None else f"`{_type_name(self._annotation)}`"
+            logger.error("%s returned a result that does not match %s: %s", self._name, declared, mismatch)
+            raise ToolError(
+                f"{self._name} returned a result that does not match its output schema; the server's log says where"
+            ) from None
 
 
 def _arguments_schema(function: Callable[..., Any], parameters: tuple[Parameter, ...]) -> Schema:
@@ -147,7 +201,7 @@ def _property(parameter: Parameter, schema: Schema, definitions: dict[str, Schem
     if parameter.default is not msgspec.NODEFAULT:
         try:
             schema["default"] = msgspec.json.decode(_encoder.encode(parameter.default))
-        except Exception:  # A default that JSON cannot carry stays between us and the function.
+        except Exception:  # A default that JSON cannot carry is left out of the schema.
             pass
     return with_notes_last(schema)
 
@@ -158,7 +212,7 @@ def _closed(schema: Schema, definitions: dict[str, Schema]) -> Schema:
 
 
 def _unsupported(function: Callable[..., Any], parameters: tuple[Parameter, ...], error: Exception) -> DefinitionError:
-    """Find which parameter it is: together they give no name."""
+    """Find the parameter without a schema: the error for all of them does not name it."""
     for parameter in parameters:
         try:
             describe([parameter.type], "validation")
@@ -188,11 +242,11 @@ def _field(parameter: Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:
         return parameter.name, parameter.type
     if isinstance(default, _IMMUTABLE):
         return parameter.name, parameter.type, default
-    # msgspec refuses most mutable defaults; Python hands out the same object each time.
+    # msgspec refuses most mutable defaults; as in Python, every call gets the same object.
     return parameter.name, parameter.type, msgspec.field(default_factory=lambda: default)
 
 
-def _with_whole_numbers(raw: bytes | msgspec.Raw, error: Exception) -> bytes | None:
+def with_whole_numbers(raw: bytes | msgspec.Raw, error: Exception) -> bytes | None:
     """Write 3.0 as 3: JSON Schema calls both integers, msgspec only the second."""
     if not isinstance(error, msgspec.ValidationError) or "got `float`" not in str(error):
         return None
@@ -214,6 +268,10 @@ def _mentions(annotation: Any, kinds: Collection[type]) -> bool:
     if isinstance(annotation, type) and annotation in kinds:
         return True
     return any(_mentions(part, kinds) for part in getattr(annotation, "__args__", ()))
+
+
+def _type_name(annotation: Any) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
 
 
 def _first_line(error: Exception) -> str:

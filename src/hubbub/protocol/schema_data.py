@@ -1,18 +1,19 @@
-"""JSON Schemas that somebody gives as data, and arguments checked against them.
+"""JSON Schemas given as data, and validation of arguments against them.
 
 For tools registered with a schema of their own, and for schemas that come from
-other servers. A schema is bounded in size and depth, is kept exactly as given,
-and a reference in it is never fetched from anywhere. The only module that
-imports jsonschema-rs, and only when the first such schema appears.
+other servers. A schema is bounded in size and depth and kept exactly as given;
+remote references are never fetched. The only module that imports jsonschema-rs,
+and only when the first such schema appears.
 """
 
 import copy
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
 import msgspec
 
-from hubbub.bounds import PROBLEMS, SCHEMA_BACKTRACKS, SCHEMA_BYTES, SCHEMA_DEPTH
+from hubbub import bounds
 from hubbub.errors import ArgumentsInvalid, DefinitionError
 from hubbub.protocol import problems
 
@@ -41,14 +42,22 @@ class SchemaValidator:
         try:
             if self._validator.is_valid(value):
                 return
-            found = [_worded(error) for error in islice(self._validator.iter_errors(value), PROBLEMS)]
-        except ValueError as error:  # Not JSON data: a key that is no string, a lone surrogate.
+            found = [_worded(error) for error in islice(self._validator.iter_errors(value), bounds.PROBLEMS)]
+        except ValueError as error:  # Not JSON data: a key that is not a string, a lone surrogate.
             raise ArgumentsInvalid(f"the value is not JSON ({error})") from error
         raise problems.told(found)
 
+    def first_mismatch(self, value: Any) -> str | None:
+        """Path and rule of the first violation, without the value; None if it is valid."""
+        if self._validator.is_valid(value):
+            return None
+        error = next(self._validator.iter_errors(value))
+        path, rule = problems.path_of(error.instance_path), "/".join(map(str, error.schema_path))
+        return f"{path or 'the root'} violates the rule {rule}"
+
 
 class DataArguments:
-    """What a tool takes, as its schema says; the data counterpart of `schema.Arguments`."""
+    """The arguments of a tool with a schema given as data; the counterpart of `schema.Arguments`."""
 
     __slots__ = ("_validator", "injected")
 
@@ -68,7 +77,7 @@ class DataArguments:
         return self._validator.schema
 
     def decode(self, raw: bytes | msgspec.Raw) -> dict[str, Any]:
-        """Give the arguments as plain Python values.
+        """Decode the arguments to plain Python values.
 
         Raises:
             ArgumentsInvalid: they do not fit the schema, or are not JSON.
@@ -79,7 +88,7 @@ class DataArguments:
 
 
 class UncheckedArguments:
-    """What a tool takes that reads its arguments itself: they come as one object, and its schema is for callers."""
+    """The arguments of a tool that checks them itself: passed as one object; the schema is for callers only."""
 
     __slots__ = ("_name", "injected", "schema")
 
@@ -96,10 +105,10 @@ class UncheckedArguments:
         self._name = name
 
     def decode(self, raw: bytes | msgspec.Raw) -> dict[str, Any]:
-        """Give the arguments, whatever they are, as one.
+        """Decode the arguments, unchecked, as the value of one parameter.
 
         Raises:
-            ArgumentsInvalid: they are no JSON object.
+            ArgumentsInvalid: they are not a JSON object.
         """
         return {self._name: _read(raw)}
 
@@ -111,21 +120,40 @@ def _read(raw: bytes | msgspec.Raw) -> dict[str, Any]:
         raise problems.refused(error, {"properties": {}}) from error
 
 
+def result_check(schema: dict[str, Any]) -> Callable[[Any, bytes], None]:
+    """Return a function that checks a result and its JSON against an output schema and raises ValueError.
+
+    Raises:
+        DefinitionError: it is not a schema.
+    """
+    validator = SchemaValidator(schema)
+
+    def check(value: Any, encoded: bytes) -> None:
+        from hubbub.protocol.result_check import refuse_nan
+
+        mismatch = validator.first_mismatch(msgspec.json.decode(encoded))
+        if mismatch is not None:
+            raise ValueError(mismatch)
+        refuse_nan(value, encoded)
+
+    return check
+
+
 def check_input_schema(schema: Any) -> None:
     """Refuse a schema that cannot be a tool's `inputSchema`.
 
     Raises:
-        DefinitionError: its root does not say `"type": "object"`.
+        DefinitionError: its root does not have `"type": "object"`.
     """
     if not isinstance(schema, dict) or schema.get("type") != "object":
         raise DefinitionError('An input schema describes an object: its root must have "type": "object"')
 
 
 def check_bounds(schema: Any) -> None:
-    """Refuse a schema that is no JSON object, or one too deep or too large to compile.
+    """Refuse a schema that is not a JSON object, or is too deep or too large to compile.
 
     Raises:
-        DefinitionError: which of these it is.
+        DefinitionError: the message says which of these it is.
     """
     if not isinstance(schema, dict):
         raise DefinitionError(f"A JSON Schema is an object, not a {type(schema).__name__}")
@@ -134,29 +162,31 @@ def check_bounds(schema: Any) -> None:
         size = len(msgspec.json.encode(schema))
     except (TypeError, ValueError) as error:
         raise DefinitionError(f"The schema is not JSON ({error})") from error
-    if size > SCHEMA_BYTES:
+    if size > bounds.SCHEMA_BYTES:
         raise _too_large()
 
 
 def _check_depth(schema: dict[str, Any]) -> None:
-    """Go down level by level: no recursion, and few steps even where parts are shared or circular."""
+    """Check level by level: without recursion, and in few steps even if parts are shared or circular."""
     level: list[Any] = [schema]
     seen = 0
-    for _ in range(SCHEMA_DEPTH):
+    for _ in range(bounds.SCHEMA_DEPTH):
         below: list[Any] = []
         for node in level:
             below.extend(_children(node))
-            if seen + len(below) > SCHEMA_BYTES // 2:  # Each takes two brackets at least.
+            if seen + len(below) > bounds.SCHEMA_BYTES // 2:  # Each takes two brackets at least.
                 raise _too_large()
         if not below:
             return
         seen += len(below)
         level = below
-    raise DefinitionError(f"The schema nests deeper than {SCHEMA_DEPTH} levels; flatten it with `$defs`")
+    raise DefinitionError(f"The schema nests deeper than {bounds.SCHEMA_DEPTH} levels; flatten it with `$defs`")
 
 
 def _too_large() -> DefinitionError:
-    return DefinitionError(f"The schema is larger than {SCHEMA_BYTES} bytes; describe less, or share parts in `$defs`")
+    return DefinitionError(
+        f"The schema is larger than {bounds.SCHEMA_BYTES} bytes; describe less, or share parts in `$defs`"
+    )
 
 
 def _children(node: Any) -> list[Any]:
@@ -171,7 +201,7 @@ def _compiled(schema: dict[str, Any]) -> Any:
         return jsonschema_rs.validator_for(
             schema,
             offline=True,
-            pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=SCHEMA_BACKTRACKS),
+            pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=bounds.SCHEMA_BACKTRACKS),
         )
     except jsonschema_rs.ValidationError as error:
         if "not present in a registry" in error.message:

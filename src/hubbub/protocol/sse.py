@@ -1,8 +1,8 @@
-"""Server-sent events, both ways, by the rules of the WHATWG HTML standard.
+"""Encode and decode server-sent events by the rules of the WHATWG HTML standard.
 
 The data of an event stays bytes: it holds a JSON-RPC message, whose decoder checks
-UTF-8 itself. The HTTP server encodes, the HTTP client decodes; opening, resuming
-and pacing a stream is theirs.
+UTF-8 itself. The HTTP server encodes and the HTTP client decodes; they also open,
+resume and pace the streams.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Event(msgspec.Struct, frozen=True):
     event: str = "message"
     data: bytes = b""
     id: str | None = None
-    """The id this event itself carried; `EventDecoder.last_id` is what holds since then."""
+    """The id of this event itself; `EventDecoder.last_id` keeps the last id of the stream."""
     retry: int | None = None
-    """Milliseconds, if this event carried them."""
+    """Reconnection time in milliseconds, if this event contains one."""
 
 
 def encode_event(data: bytes, *, event: str | None = None, id: str | None = None, retry_ms: int | None = None) -> bytes:
@@ -46,7 +46,7 @@ def encode_event(data: bytes, *, event: str | None = None, id: str | None = None
         if retry_ms < 0:
             raise DefinitionError(f"An event's retry time must not be negative, as {retry_ms} is")
         head += b"retry: %d\n" % retry_ms
-    if data.find(b"\n") >= 0 or data.find(b"\r") >= 0:  # `in` would first take the text for a number
+    if data.find(b"\n") >= 0 or data.find(b"\r") >= 0:  # `in` is slower: it tries an integer first
         data = b"\ndata: ".join(_LINE_END.split(data))
     return b"%bdata: %b\n\n" % (head, data)
 
@@ -58,7 +58,7 @@ def _field_value(what: str, value: str) -> bytes:
 
 
 class EventDecoder:
-    """Turns the bytes of a stream into events, whatever the chunks."""
+    """Decodes the chunks of a stream, cut anywhere, into events."""
 
     __slots__ = (
         "_after_carriage_return",
@@ -75,13 +75,13 @@ class EventDecoder:
         "retry_ms",
     )
 
-    def __init__(self, limit: int = bounds.EVENT_BYTES) -> None:
+    def __init__(self, limit: int | None = None) -> None:
         self.last_id = ""
         """What to send as `Last-Event-ID` when the stream is opened again."""
         self.retry_ms: int | None = None
-        """How long the server asks to wait before that, if it ever said so."""
-        self._limit = limit
-        self._start: bytes | None = b""  # held back until it is known to be no byte order mark
+        """How long the server asks to wait before that, if it ever did."""
+        self._limit = bounds.EVENT_BYTES if limit is None else limit
+        self._start: bytes | None = b""  # held back until it cannot be a byte order mark
         self._after_carriage_return = False
         self._failure: MessageTooLarge | None = None
         self._pending = bytearray()

@@ -1,25 +1,22 @@
 """JSON Schema 2020-12 for types, with their definitions kept in one place.
 
-msgspec describes the types, pydantic describes its own models, and here both
-share one `$defs`. Not for functions: `hubbub.protocol.schema` puts these pieces
+`SchemaWriter` describes what msgspec decodes, pydantic describes its own models, and
+here both share one `$defs`. Not for functions: `hubbub.protocol.schema` puts these pieces
 together.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
-
 from hubbub.protocol import foreign
+from hubbub.protocol.schema_writer import Schema, SchemaWriter
 
 _REFERENCE = "#/$defs/"
 _NOTES = ("title", "description", "examples", "deprecated", "default")
 
-Schema = dict[str, Any]
-
 
 def describe(types: Sequence[Any], mode: foreign.Mode) -> tuple[list[Schema], dict[str, Schema]]:
-    """Give the schema of each type and the definitions that they refer to.
+    """Return the schema of each type and the definitions that they refer to.
 
     Raises:
         TypeError: msgspec cannot decode one of the types; the message says why.
@@ -33,16 +30,16 @@ def describe(types: Sequence[Any], mode: foreign.Mode) -> tuple[list[Schema], di
             return {"type": "string", "format": "path"}
         raise NotImplementedError
 
-    schemas, components = msgspec.json.schema_components(types, schema_hook=hook)
+    writer = SchemaWriter(types, hook, is_input=mode == "validation")
+    schemas, components = writer.schemas(), writer.definitions()
     if models:
         references, definitions = foreign.describe_models(models, mode, "")
         if definitions.keys() & components.keys():
             references, definitions = foreign.describe_models(models, mode, "pydantic.")
         models.update(references)
         # Once more, now that the hook knows how the models are referred to.
-        schemas, components = msgspec.json.schema_components(types, schema_hook=hook)
-        components |= definitions
-    return list(schemas), components
+        schemas, components = writer.schemas(), writer.definitions() | definitions
+    return schemas, components
 
 
 def inline(schema: Schema, definitions: dict[str, Schema]) -> Schema:
@@ -66,7 +63,7 @@ def needed(schema: Schema, definitions: dict[str, Schema]) -> dict[str, Schema]:
 
 
 def with_notes_last(schema: Schema) -> Schema:
-    """Order keys as people write them: what is valid first, what is said about it after."""
+    """Order keys as people write them: constraints first, then annotations."""
     rules = {key: value for key, value in schema.items() if key not in _NOTES and not key.startswith("x-")}
     notes = {key: schema[key] for key in _NOTES if key in schema}
     extensions = {key: value for key, value in schema.items() if key.startswith("x-")}

@@ -1,13 +1,13 @@
-"""URI templates (RFC 6570), read backwards: which values make this URI?
+"""Match URIs against URI templates (RFC 6570) and extract the values of the variables.
 
 Resource templates use it to find their parameters in the URI a client asks for.
-The values come from outside and often end up in file names, so a value that could
-leave its place (`..`, a separator, NUL, also when encoded twice) is no match.
+The values are untrusted and often end up in file names, so a URI does not match if a
+value could escape its path (`..`, a separator, NUL, also when encoded twice).
 
-Narrower than the RFC where matching would have to guess: no prefix lengths, no two
-variables side by side, every variable non-empty and present, but for those of a
-query, which may be absent and in any order. `{name*}` and `{/name*}` take several
-path segments and give them as one value with slashes.
+Narrower than the RFC where matching would be ambiguous: no prefix lengths, no adjacent
+variables, and every variable must be present and non-empty, except query variables,
+which may be absent and in any order. `{name*}` and `{/name*}` match several path
+segments and return them as one value with slashes.
 """
 
 from __future__ import annotations
@@ -18,24 +18,21 @@ from typing import Final
 import msgspec
 
 from hubbub import bounds
-from hubbub.errors import DefinitionError, InvalidParams
-from hubbub.protocol.uri_values import decode, encode, is_safe, normal
+from hubbub.errors import DefinitionError
+from hubbub.protocol.uri_values import decode, is_safe, normal
 
 _PIECE: Final = re.compile(r"\{([^{}]*)\}|([^{}]+)")
 _EXPRESSION: Final = re.compile(r"([+#./;?&]?)([^+#./;?&].*)")
 _NAME: Final = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
 _NO_LITERAL: Final = re.compile(r'[\x00-\x20\x7f"<>\\^`|]')
-_RESERVED: Final = ":/?#[]@!$&'()*+,;="
-# What stands in front of an operator's first variable, and of each next one.
+# The text before an operator's first variable, and before each following one.
 _SEPARATORS: Final = {"": ("", ","), "+": ("", ","), "#": ("#", ","), ".": (".", "."), "/": ("/", "/")}
 
 
 class _Variable(msgspec.Struct, frozen=True):
     name: str
     stops: str
-    """Characters that end the value when they stand unencoded."""
-    keeps: str = ""
-    """Characters that the value may have unencoded when expanded, besides the unreserved."""
+    """Characters that end the value if they are not encoded."""
     has_slashes: bool = False
     has_segments: bool = False
     may_be_empty: bool = False
@@ -51,14 +48,11 @@ class _Variable(msgspec.Struct, frozen=True):
             return False
         return is_safe(value, slashes=self.has_slashes)
 
-    def encode(self, value: str) -> str:
-        return encode(value, keep=self.keeps, escape=self.stops)
-
 
 class UriTemplate:
     """One template; immutable, safe to share.
 
-    Raises: DefinitionError, if the template is not one that can be matched.
+    Raises: DefinitionError, if the template cannot be matched.
     """
 
     __slots__ = ("_fixed_query", "_parts", "_query", "template", "variables")
@@ -75,7 +69,7 @@ class UriTemplate:
         return f"UriTemplate({self.template!r})"
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """Return the decoded value of each variable, or None if the URI is not of this template."""
+        """Return the decoded value of each variable, or None if the URI does not match."""
         plain = normal(uri)
         if plain is None:
             return None
@@ -110,33 +104,6 @@ class UriTemplate:
             values[name] = value
         return True
 
-    def expand(self, /, **values: str) -> str:
-        """Build the URI that these values match.
-
-        Raises: InvalidParams, if a value is missing, unknown, or would not match.
-        """
-        unknown = values.keys() - set(self.variables)
-        if unknown:
-            raise InvalidParams(f"The URI template {self.template} has no variable {', '.join(sorted(unknown))}")
-        body = "".join(part if isinstance(part, str) else self._encoded(part, values) for part in self._parts)
-        pairs = list(self._fixed_query)
-        for name, variable in (self._query or {}).items():
-            if name in values:
-                pairs.append(f"{name}={self._encoded(variable, values)}")
-        if not pairs:
-            return body
-        # In a template with a query, no value has an unencoded hash sign.
-        path, hash_sign, fragment = body.partition("#")
-        return f"{path}?{'&'.join(pairs)}{hash_sign}{fragment}"
-
-    def _encoded(self, variable: _Variable, values: dict[str, str]) -> str:
-        if variable.name not in values:
-            raise InvalidParams(f"The URI template {self.template} needs a value for {variable.name}")
-        value = values[variable.name]
-        if not variable.accepts(value):
-            raise InvalidParams(f"{value[:200]!r} cannot stand for {variable.name} in {self.template}")
-        return variable.encode(value)
-
 
 def _split(uri: str) -> tuple[str, str, str]:
     uri, hash_sign, fragment = uri.partition("#")
@@ -145,9 +112,9 @@ def _split(uri: str) -> tuple[str, str, str]:
 
 
 def _place(parts: list[str | _Variable], uri: str) -> list[tuple[_Variable, str]] | None:
-    """Lay the parts over the URI, each variable taking as much as the ones behind it allow.
+    """Assign ranges of the URI to the variables, each as long as the parts after it allow.
 
-    A regular expression would backtrack, to the power of the number of variables.
+    A regular expression would backtrack, in time to the power of the number of variables.
     """
     if parts and isinstance(parts[0], str) and not uri.startswith(parts[0]):
         return None
@@ -172,7 +139,7 @@ def _place(parts: list[str | _Variable], uri: str) -> list[tuple[_Variable, str]
 
 
 def _reachable(parts: list[str | _Variable], uri: str) -> list[bytearray]:
-    """For each part, the positions from where it and all behind it can match to the end."""
+    """For each part, the positions from which it and all following parts match to the end."""
     size = len(uri)
     after = bytearray(size + 1)
     after[size] = 1
@@ -195,7 +162,7 @@ def _reachable(parts: list[str | _Variable], uri: str) -> list[bytearray]:
 
 
 class _Reader:
-    """Reads a template from left to right."""
+    """Parses a template from left to right."""
 
     def __init__(self, template: str) -> None:
         self.template = template
@@ -205,7 +172,7 @@ class _Reader:
         self.fixed_query: list[str] = []
         if not template or len(template) > bounds.URI_CHARACTERS:
             raise self._wrong(f"has no text, or more than {bounds.URI_CHARACTERS} characters")
-        # What may stand unencoded in `{+name}` depends on what comes after it.
+        # Which characters `{+name}` may contain unencoded depends on what comes after it.
         self._has_query = "{?" in template or "{&" in template
         self._has_fragment = "{#" in template
         position = 0
@@ -269,13 +236,13 @@ class _Reader:
 
     def _variable(self, operator: str, name: str, is_list: bool, explodes: bool) -> _Variable:
         if explodes:
-            return _Variable(name, stops="?#\\", keeps="/", has_slashes=True, has_segments=True)
+            return _Variable(name, stops="?#\\", has_slashes=True, has_segments=True)
         separator = "," if is_list else ""
         if operator in ("+", "#"):
             stops = "\\" + separator
             stops += "?" if self._has_query and operator == "+" else ""
             stops += "#" if self._has_query or self._has_fragment else ""
-            return _Variable(name, stops=stops, keeps=_RESERVED, has_slashes=True)
+            return _Variable(name, stops=stops, has_slashes=True)
         own = {".": ".", ";": ";"}.get(operator, separator)
         return _Variable(name, stops="/?#\\" + own)
 

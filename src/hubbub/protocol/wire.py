@@ -1,16 +1,16 @@
 """Results and list entries as they go on the wire, newest revision first.
 
-Older revisions get the same structs with fewer fields; `shape` takes them away.
+Older revisions get the same structs with fewer fields; `shape` removes the others.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from hubbub.protocol.content import Annotations, Content, ResourceContents
+from hubbub.protocol.content import Annotations, Content, ResourceContents, Text
 from hubbub.protocol.model import Implementation, Reply
 
 
@@ -23,7 +23,7 @@ class Icon(msgspec.Struct, rename="camel"):
 
 
 class ToolAnnotations(msgspec.Struct, frozen=True, rename="camel"):
-    """Hints on what a tool does; a client must not trust them from strangers."""
+    """Hints on what a tool does; a client must not trust them from untrusted servers."""
 
     title: str | UnsetType = UNSET
     read_only_hint: bool | UnsetType = UNSET
@@ -33,7 +33,7 @@ class ToolAnnotations(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ToolEntry(msgspec.Struct, rename="camel"):
-    """One tool in `tools/list`. The first three fields stand in the order of contract 001."""
+    """One tool in `tools/list`. The first three fields are in the order of contract 001."""
 
     name: str
     description: str | UnsetType = UNSET
@@ -174,23 +174,54 @@ class CompleteReply(Reply):
     completion: Completion
 
 
-class ToolReply(Reply):
-    """`tools/call`.
+class Received(msgspec.Struct, dict=True):
+    """A result that keeps the JSON it was decoded from."""
 
-    `content` may be left out when `structured` is the whole result: its text form
-    differs between dialects, so `shape` writes it.
+    @property
+    def raw(self) -> Raw:
+        """The JSON that the server sent; for a result made here, its encoding."""
+        raw: Raw | None = self.__dict__.get("raw")
+        return Raw(msgspec.json.encode(self)) if raw is None else raw
+
+
+class ToolResult(Reply, Received):
+    """The result of `tools/call`: `Client.call_tool` returns it, and a tool may return one.
+
+    A tool that returns one sends content and structured data together. `content` may be left out when
+    `structured_content` is the whole result: it is then written for the caller's revision. In an answer of
+    another server, `content` may hold a `Block` beside the usual kinds.
     """
 
     content: list[Content] | UnsetType = UNSET
     structured_content: Any = UNSET
     is_error: bool | UnsetType = UNSET
+    wraps: ClassVar[bool] = False
+    """Whether structured content is wrapped in an object for revisions that allow only objects, even if it is one."""
+
+    @property
+    def text(self) -> str:
+        """The text of all text blocks, joined with newlines."""
+        return "\n".join(block.text for block in self.content or () if isinstance(block, Text))
+
+
+class UnionToolResult(ToolResult):
+    """The result of a tool whose output schema allows other values than objects."""
+
+    wraps: ClassVar[bool] = True
 
 
 class InputRequired(Reply):
-    """Questions to answer before a modern request can go on."""
+    """Input requests to answer before a modern request can continue."""
 
     input_requests: dict[str, Any]
     request_state: str | UnsetType = UNSET
+
+
+class Root(msgspec.Struct):
+    """A folder or file that a client allows a server to read."""
+
+    uri: str
+    name: str | UnsetType = UNSET
 
 
 class ProgressParams(msgspec.Struct, rename="camel"):
@@ -202,7 +233,7 @@ class ProgressParams(msgspec.Struct, rename="camel"):
     message: str | UnsetType = UNSET
 
 
-class MessageParams(msgspec.Struct, rename="camel"):
+class LogMessage(msgspec.Struct, rename="camel"):
     """`notifications/message`"""
 
     level: str

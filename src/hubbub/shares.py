@@ -1,0 +1,131 @@
+"""Shares of a bounded table, so that one caller cannot use it up.
+
+Used for every table that the callers of one endpoint share: sessions, streams,
+stored events, suspended exchanges, connections, concurrent requests, threads, and the calls and sessions
+of an upstream. An owner is an authenticated principal, or else a network address
+(`Caller.owner`); callers that cannot be distinguished are one owner with an empty name, which
+may use the whole table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from hubbub import bounds
+
+
+class Shares:
+    """How much of one table each owner holds.
+
+    An owner may take more only while it holds less than `SHARE_OF_FREE` times what is free, and
+    the last place only if it holds nothing: a single owner gets seven eighths. What an owner
+    holds is never taken away for another.
+    """
+
+    __slots__ = ("_held", "limit", "total")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._held: dict[str, int] = {}
+        self.total = 0
+
+    @classmethod
+    def sized_for_one(cls, amount: int) -> Shares:
+        """A table of which a single owner may take `amount`, with a reserve above that for other owners."""
+        return cls(amount + -(-amount // bounds.SHARE_OF_FREE))
+
+    def __len__(self) -> int:
+        return self.total
+
+    @property
+    def owners(self) -> list[str]:
+        """Every owner that holds a share."""
+        return list(self._held)
+
+    def held_by(self, owner: str) -> int:
+        """How much this owner holds."""
+        return self._held.get(owner, 0)
+
+    def has_room(self, owner: str, amount: int = 1) -> bool:
+        """Whether this owner may take `amount` more."""
+        free = self.limit - self.total
+        if amount > free:
+            return False
+        held = self._held.get(owner, 0)
+        if not owner or not held:
+            return True
+        return amount < free and held + amount <= bounds.SHARE_OF_FREE * free
+
+    def take(self, owner: str, amount: int = 1) -> None:
+        """Record that an owner took `amount`."""
+        self._held[owner] = self._held.get(owner, 0) + amount
+        self.total += amount
+
+    def give_back(self, owner: str, amount: int = 1) -> None:
+        """Record that an owner returned `amount`. A lent slot may be returned before it is taken again."""
+        left = self._held.get(owner, 0) - amount
+        if left:
+            self._held[owner] = left
+        else:
+            self._held.pop(owner, None)
+        self.total -= amount
+
+
+class SharedSlots:
+    """Slots that callers share, with a queue of calls that wait for one.
+
+    A free slot goes to the owner that holds fewest, and among its calls to the first.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._shares = Shares(limit)
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    @property
+    def taken(self) -> int:
+        """How many are taken; may be negative while a call that lent its slot has already ended."""
+        return self._shares.total
+
+    def take_now(self, owner: str) -> bool:
+        """Take a slot if there is one. This does not jump the queue: no owner that waits has room."""
+        if not self._shares.has_room(owner):
+            return False
+        self._shares.take(owner)
+        return True
+
+    async def take(self, owner: str) -> None:
+        """Take a slot, waiting for one if necessary."""
+        if self.take_now(owner):
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(owner, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self.give_back(owner)  # it got a slot at the same moment
+            elif turn in self._waiting.get(owner, ()):
+                self._remove(owner, turn)
+            raise
+
+    def take_over_limit(self, owner: str) -> None:
+        """Take a slot even if none is free."""
+        self._shares.take(owner)
+
+    def give_back(self, owner: str) -> None:
+        """Return a slot and give it to the next waiting call."""
+        self._shares.give_back(owner)
+        while ready := [waiting for waiting in self._waiting if self._shares.has_room(waiting)]:
+            owner = min(ready, key=self._shares.held_by)
+            turn = self._waiting[owner][0]
+            self._remove(owner, turn)
+            if not turn.done():
+                self._shares.take(owner)
+                turn.set_result(None)
+
+    def _remove(self, owner: str, turn: asyncio.Future[None]) -> None:
+        line = self._waiting[owner]
+        line.remove(turn)
+        if not line:
+            del self._waiting[owner]
