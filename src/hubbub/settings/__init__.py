@@ -1,13 +1,13 @@
 """Typed settings, read from flags, the environment and `hubbub.toml`, in this order of precedence.
 
-A setting is a field of a frozen struct; what it means, its flag and its extra variables
-stand in the field's `Meta`. `hubbub.settings.serve` has those of the command `serve`,
-each pack brings its own. Whatever nobody knows is refused, with the nearest name.
+A setting is a field of a frozen struct; its description, flag and extra variables are in
+the field's `Meta`. `hubbub.settings.serve` has the settings of the command `serve`, and each
+pack has its own. Unknown keys in a file are refused, with the most similar known name.
 """
 
+from hubbub.nearest import nearest
 from hubbub.settings.fields import setting
-from hubbub.settings.nearest import nearest
-from hubbub.settings.read import known_variables, read_settings, refuse_unknown_variables
+from hubbub.settings.read import known_variables, read_pack_settings, read_settings
 from hubbub.settings.secret import Secret
 from hubbub.settings.serve import ServeSettings
 from hubbub.settings.sources import Sources, gather
@@ -19,7 +19,7 @@ __all__ = [
     "gather",
     "known_variables",
     "nearest",
+    "read_pack_settings",
     "read_settings",
-    "refuse_unknown_variables",
     "setting",
 ]

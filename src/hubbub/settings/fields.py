@@ -1,8 +1,8 @@
-"""The fields of a settings struct, with what their `Meta` says about them.
+"""Declare and read the fields of a settings struct, with their flags and variables.
 
     port: Annotated[int, setting("Port to listen on.", flag="--port")] = 3000
 
-Read by `hubbub.settings.read` to fill them, and by the command line to make its options.
+`hubbub.settings.read` fills them, and the command line makes its options from them.
 """
 
 from functools import cache
@@ -22,20 +22,40 @@ def setting(
     form: str | None = None,
     switch: bool = False,
     in_file: bool = True,
+    harmless: bool = False,
+    names_file: bool = False,
+    ignores_case: bool = False,
     **bounds: Any,
 ) -> msgspec.Meta:
     """Describe a setting.
 
-    `flag` is its option on the command line and `switch` one without a value, `env` a
-    variable besides those that follow from its name, `form` what a value looks like;
+    `flag` is its option on the command line, without a value if `switch`; `env` is a variable
+    in addition to those derived from its name; `form` shows what a value looks like;
     `bounds` are those of `msgspec.Meta`.
+
+    `harmless` allows an untrusted `hubbub.toml` in the working folder to set it. Only for
+    settings that change how things are displayed, or hide things: never for settings that
+    start programs, open addresses or files, change a limit or reduce security.
+
+    `names_file` marks a setting that names a file or folder, by a path that may be relative.
+
+    `ignores_case` turns a value from the environment into lower case.
     """
-    extra = {"flag": flag, "env": env, "form": form, "switch": switch, "in_file": in_file}
+    extra = {
+        "flag": flag,
+        "env": env,
+        "form": form,
+        "switch": switch,
+        "in_file": in_file,
+        "harmless": harmless,
+        "names_file": names_file,
+        "ignores_case": ignores_case,
+    }
     return msgspec.Meta(description=description, extra=extra, **bounds)
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One field."""
+    """One field of a settings struct."""
 
     name: str
     key: str
@@ -44,7 +64,7 @@ class Setting(msgspec.Struct, frozen=True):
     kind: Any
     """The annotation without `Annotated`."""
     default: Any
-    """`NODEFAULT` where one must be given."""
+    """`NODEFAULT` if a value is required."""
     description: str
     extra: dict[str, Any]
 
@@ -55,9 +75,25 @@ class Setting(msgspec.Struct, frozen=True):
         return flag
 
     @property
+    def is_harmless(self) -> bool:
+        """Whether an untrusted file may set it."""
+        return self.extra.get("harmless") is True
+
+    @property
+    def names_file(self) -> bool:
+        """Whether a value may be a relative path."""
+        return self.extra.get("names_file") is True
+
+    @property
+    def ignores_case(self) -> bool:
+        """Whether a value from the environment is turned into lower case."""
+        return self.extra.get("ignores_case") is True
+
+    @property
     def members(self) -> tuple[Any, ...]:
         """The types that a value may have."""
-        return get_args(self.kind) if get_origin(self.kind) in (Union, UnionType) else (self.kind,)
+        found = get_args(self.kind) if get_origin(self.kind) in (Union, UnionType) else (self.kind,)
+        return tuple(get_args(member)[0] if get_origin(member) is Annotated else member for member in found)
 
     @property
     def is_secret(self) -> bool:
@@ -66,7 +102,7 @@ class Setting(msgspec.Struct, frozen=True):
 
     @property
     def is_mapping(self) -> bool:
-        """Whether the value has names of its own."""
+        """Whether the value is a mapping with arbitrary keys."""
         return any(get_origin(member) is dict for member in self.members)
 
     @property
@@ -81,20 +117,20 @@ class Setting(msgspec.Struct, frozen=True):
 
     @property
     def named_sections(self) -> type[msgspec.Struct] | None:
-        """The settings of each section, if the value is any number of them by name."""
+        """The struct of each section, if the value is a table of named sections."""
         kind = get_args(self.kind)[-1] if get_origin(self.kind) is dict else None
         return kind if isinstance(kind, type) and issubclass(kind, msgspec.Struct) else None
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The only values there are, if the type names them."""
+        """The allowed values, if the type is a `Literal`."""
         return tuple(
             str(choice) for member in self.members if get_origin(member) is Literal for choice in get_args(member)
         )
 
     @property
     def form(self) -> str:
-        """What a value looks like, for people."""
+        """What a value looks like, for help texts and messages."""
         if self.choices:
             return "|".join(self.choices)
         form: str | None = self.extra.get("form")

@@ -1,27 +1,57 @@
-"""`hubbub.toml`, read as a tree, able to say on which line something stands."""
+"""Read `hubbub.toml` as a tree, and find the line of a key for messages."""
+
+from __future__ import annotations
 
 import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from hubbub import bounds
 from hubbub.errors import SettingsError
+from hubbub.settings.sources import HUB, PACKS, SERVERS, VIEWS
 
+_BY_KEY: Final = (HUB, PACKS)
+_BY_NAME: Final = (SERVERS, VIEWS)
 _HEADER = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
 
 
 class SettingsFile(msgspec.Struct, frozen=True):
-    """The text and the tree of a settings file."""
+    """The text and the tree of a settings file, or of two merged files."""
 
     path: str
     text: str
     tree: dict[str, Any]
+    """The effective settings, of both files if there is one below."""
+    own: dict[str, Any] | None = None
+    """The settings of this file alone, if there is one below."""
+    below: SettingsFile | None = None
+
+    def over(self, below: SettingsFile | None) -> SettingsFile:
+        """Merge both files; this one takes precedence.
+
+        Each server and each view is taken from one file only, so that headers or variables for
+        one address or program are never sent to another.
+        """
+        if below is None:
+            return self
+        tree = {**below.tree, **self.tree}
+        for name in (*_BY_KEY, *_BY_NAME):
+            tables = [table for table in (below.tree.get(name), self.tree.get(name)) if table is not None]
+            if len(tables) > 1 and all(isinstance(table, dict) for table in tables):
+                tree[name] = _merge(*tables) if name in _BY_KEY else {**tables[0], **tables[1]}
+        return SettingsFile(self.path, self.text, tree, self.tree, below)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files that it is made of, in order of precedence."""
+        return (self.path, *(self.below.paths if self.below is not None else ()))
 
     def table(self, section: Sequence[str]) -> dict[str, Any]:
-        """The keys of a section; empty when it is not there.
+        """The keys of a section; empty if it is missing.
 
         Raises: SettingsError.
         """
@@ -33,12 +63,14 @@ class SettingsFile(msgspec.Struct, frozen=True):
         return dict(table)
 
     def place(self, path: Sequence[str]) -> str:
-        """Where a key stands, for messages: `hubbub.toml line 3: serve.port`."""
+        """The location of a key, for messages: `hubbub.toml line 3: serve.port`."""
+        if self.below is not None and not _has(self.own or {}, path) and _has(self.below.tree, path):
+            return self.below.place(path)
         line = self._line_of(path)
         return f"{self.path}{f' line {line}' if line else ''}: {'.'.join(path)}"
 
     def _line_of(self, path: Sequence[str]) -> int | None:
-        """tomllib tells no lines, so look for the key where people write it; dotted forms may escape."""
+        """Search the text for the key, because tomllib does not report lines; dotted keys may not be found."""
         wanted, key = ".".join(path[:-1]), re.compile(rf"\s*[\"']?{re.escape(path[-1])}[\"']?\s*=")
         section = ""
         for number, line in enumerate(self.text.splitlines(), 1):
@@ -52,6 +84,22 @@ class SettingsFile(msgspec.Struct, frozen=True):
         return None
 
 
+def _merge(below: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    tree = {**below, **over}
+    for key, value in over.items():
+        if isinstance(value, dict) and isinstance(below.get(key), dict):
+            tree[key] = _merge(below[key], value)
+    return tree
+
+
+def _has(tree: Any, path: Sequence[str]) -> bool:
+    for name in path:
+        if not isinstance(tree, dict) or name not in tree:
+            return False
+        tree = tree[name]
+    return True
+
+
 def read_file(path: str) -> SettingsFile:
     """Read a settings file.
 
@@ -59,9 +107,30 @@ def read_file(path: str) -> SettingsFile:
         SettingsError: it cannot be read, or is not TOML.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        return SettingsFile(path, text, tomllib.loads(text))
+        with Path(path).open("rb") as file:
+            data = file.read(bounds.SETTINGS_FILE_BYTES + 1)
+        if len(data) > bounds.SETTINGS_FILE_BYTES:
+            raise SettingsError(f"{path} is larger than {bounds.SETTINGS_FILE_BYTES} bytes")
+        text = data.decode()
+        tree = tomllib.loads(text)
     except OSError as error:
         raise SettingsError(f"the settings file {path!r} cannot be read: {error.strerror}") from error
-    except ValueError as error:  # TOMLDecodeError and UnicodeDecodeError alike.
+    except ValueError as error:  # TOMLDecodeError or UnicodeDecodeError.
         raise SettingsError(f"{path} is not TOML: {error}") from error
+    except RecursionError:
+        raise _too_deep(path) from None
+    if _is_deep(tree):
+        raise _too_deep(path)
+    return SettingsFile(path, text, tree)
+
+
+def _too_deep(path: str) -> SettingsError:
+    return SettingsError(f"{path} nests deeper than {bounds.SETTINGS_DEPTH} levels")
+
+
+def _is_deep(tree: Any) -> bool:
+    level = [tree]
+    for _ in range(bounds.SETTINGS_DEPTH):
+        inner = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]
+        level = [value for values in inner for value in values]
+    return bool(level)

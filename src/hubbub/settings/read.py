@@ -1,27 +1,41 @@
 """Fill a settings struct from the sources, and refuse what does not belong there."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
+from hubbub import bounds
 from hubbub.errors import SettingsError
+from hubbub.nearest import closest, nearest
 from hubbub.settings.fields import Setting, settings_of
-from hubbub.settings.nearest import nearest
 from hubbub.settings.secret import Secret
-from hubbub.settings.sources import HUB, PACKS, PREFIX, SERVERS, VIEWS, Given, Sources, variables_of
+from hubbub.settings.sources import (
+    HUB,
+    PACKS,
+    PREFIX,
+    SERVERS,
+    VIEWS,
+    Given,
+    Sources,
+    gather,
+    is_service_link,
+    variables_of,
+)
 
 S = TypeVar("S", bound=msgspec.Struct)
 _RULE = re.compile(r"^Expected `\w+` ")
-"""How msgspec begins to say which bound a value breaks."""
+"""How messages of msgspec about a violated bound begin."""
+_YES = ("1", "true", "yes", "y", "on")
+_NO = ("0", "false", "no", "n", "off")
 
 
 def read_settings(kind: type[S], sources: Sources, section: Sequence[str] = ()) -> S:
-    """Read the settings of one section; the one without a name is the top of the file.
+    """Read the settings of one section; the empty section is the top level of the file.
 
     Raises:
-        SettingsError: a value does not fit, is missing, or has a name that nobody knows.
+        SettingsError: a value does not fit or is missing, or a key is unknown.
     """
     section = tuple(section)
     _refuse_unknown_keys(kind, sources, section)
@@ -46,11 +60,20 @@ def read_settings(kind: type[S], sources: Sources, section: Sequence[str] = ()) 
             raise _missing(setting, section)
     try:
         return kind(**values)
-    except ValueError as error:  # What `__post_init__` has to say about values that do not go together.
+    except ValueError as error:  # `__post_init__` refuses combinations of values.
         name, _, problem = str(error).partition(" ")
         if name in origins:
             raise SettingsError(f"{origins[name]} {problem}") from None
         raise SettingsError(f"{_place(sources, section)}: {error}") from error
+
+
+def read_pack_settings(kind: type[S], pack: str, flags: Mapping[str, Any] | None = None) -> S:
+    """Read the settings of one pack as `hubbub serve` does. `flags` are values by option, such as `{"--port": 80}`.
+
+    Raises:
+        SettingsError: a value does not fit, is missing, or a settings file cannot be read or is not trusted.
+    """
+    return read_settings(kind, gather(flags or {}), (PACKS, pack))
 
 
 def _place(sources: Sources, section: tuple[str, ...]) -> str:
@@ -75,15 +98,24 @@ def known_variables(kind: type[msgspec.Struct], section: Sequence[str] = ()) -> 
     return names
 
 
-def refuse_unknown_variables(environ: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse variables that look like ours and are not.
+def unknown_variables(environ: Mapping[str, str], known: Collection[str]) -> list[str]:
+    """`HUBBUB_*` variables that are not settings, except those that Kubernetes injects for a Service."""
+    return sorted(
+        name
+        for name, value in environ.items()
+        if name.startswith(PREFIX) and name not in known and not is_service_link(name, value)
+    )
 
-    Raises: SettingsError.
-    """
-    names = {name for name in known if name.startswith(PREFIX)}
-    for name in sorted(environ):
-        if name.startswith(PREFIX) and name not in names:
-            raise SettingsError(f"the environment variable {name} is not a setting{nearest(name, names)}")
+
+def describe_unknown_variables(unknown: Sequence[str], known: Iterable[str]) -> str:
+    """Return a warning that names the variables, each with the most similar setting."""
+    names = {name.removeprefix(PREFIX) for name in known if name.startswith(PREFIX)}
+    shown = []
+    for name in unknown[: bounds.SHOWN_KEYS]:
+        close = closest(name.removeprefix(PREFIX), names)
+        shown.append(f"{name} (did you mean {PREFIX}{close}?)" if close is not None else name)
+    more = f" and {len(unknown) - len(shown)} more" if len(unknown) > len(shown) else ""
+    return f"ignored environment variables that are not settings: {', '.join(shown)}{more}"
 
 
 def _refuse_unknown_keys(kind: type[msgspec.Struct], sources: Sources, section: tuple[str, ...]) -> None:
@@ -98,15 +130,40 @@ def _refuse_unknown_keys(kind: type[msgspec.Struct], sources: Sources, section: 
 
 
 def _convert(given: Given, setting: Setting) -> Any:
-    value = given.value
+    value = _normalise(given.value, setting) if given.is_variable else given.value
     try:
         if given.is_text and setting.is_mapping:
             value = msgspec.json.decode(value)
         elif given.is_text and setting.is_list:
-            value = _split(value)
+            value = _split_or_refuse(given, value)
         return msgspec.convert(value, setting.annotation, strict=not given.is_text, dec_hook=_make_secret)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise SettingsError(f"{given.origin} {_expected(setting, given.value, str(error))}") from None
+
+
+def _normalise(text: str, setting: Setting) -> str:
+    """Normalise a variable: ignore spaces, the case of fixed names, and other words for true and false.
+
+    Other texts stay as they are and are an error later: a guess might turn off what the operator wants on.
+    """
+    if setting.is_secret:
+        return text
+    text = text.strip()
+    word = text.lower()
+    if bool in setting.members:
+        return "true" if word in _YES else "false" if word in _NO else text
+    if setting.ignores_case:
+        return word
+    return next((choice for choice in setting.choices if choice.lower() == word), text)
+
+
+def _split_or_refuse(given: Given, value: Any) -> list[str]:
+    """Split a list; refuse an empty one, which may come from an unset shell variable and mean "no restriction"."""
+    items = _split(value)
+    is_blank_variable = given.is_variable and not value.strip()
+    if not items and not is_blank_variable:
+        raise SettingsError(f"{given.origin} is empty: give a value, or leave it out")
+    return items
 
 
 def _split(value: str | Sequence[str]) -> list[str]:

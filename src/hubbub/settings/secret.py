@@ -1,4 +1,4 @@
-"""A secret that does not show itself in logs, tracebacks, JSON or pickles."""
+"""A secret that stays hidden in logs, tracebacks, JSON and pickles."""
 
 from typing import Final, NoReturn
 
@@ -6,7 +6,7 @@ _HIDDEN: Final = "********"
 
 
 class Secret:
-    """Text that only `reveal` gives away."""
+    """Text that is hidden in logs and messages; `reveal` returns it."""
 
     __slots__ = ("_text",)
 

@@ -1,4 +1,4 @@
-"""What can be set about `hubbub serve`. Each field says here, and only here, what it means."""
+"""Settings of `hubbub serve`. The descriptions of the fields are used in help texts and documentation."""
 
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -20,6 +20,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
             "What to serve: file.py, module:server, or nothing: then the servers in hubbub.toml and --mcp-json, "
             "or without any of these every pack that can run.",
             flag="TARGET",
+            names_file=True,
         ),
     ] = None
     transport: Annotated[Literal["http", "stdio"], setting("How clients reach the server.", flag="--transport")] = (
@@ -38,8 +39,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         setting(
             "Show only the tools of this profile, in packs that have profiles.",
             flag="--tool-profile",
-            env="VDON_MCP_TOOL_PROFILE",
             form="NAME",
+            ignores_case=True,
         ),
     ] = None
     response: Annotated[Literal["auto", "json", "sse"], setting("How HTTP answers are sent.", flag="--response")] = (
@@ -48,7 +49,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     config: Annotated[
         str | None,
         setting(
-            "The settings file; otherwise hubbub.toml in this folder, if any.",
+            "The settings file. Default: hubbub.toml in this folder, if it is trusted (see `hubbub trust`).",
             flag="--config",
             form="FILE",
             in_file=False,
@@ -60,11 +61,17 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
             "A client's mcp.json whose servers are served too, behind this one endpoint.",
             flag="--mcp-json",
             form="FILE",
+            names_file=True,
         ),
     ] = None
     view: Annotated[
         str | None,
-        setting("The view of the hub that a client on stdio sees; otherwise everything.", flag="--view", form="NAME"),
+        setting(
+            "The view of the hub that a client on stdio sees; otherwise everything.",
+            flag="--view",
+            form="NAME",
+            harmless=True,
+        ),
     ] = None
     alone: Annotated[
         bool,
@@ -90,12 +97,16 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ()
     key_file: Annotated[
-        str | None, setting("API keys of those who may call (see `hubbub key`).", flag="--key-file", form="FILE")
+        str | None,
+        setting("API keys of those who may call (see `hubbub key`).", flag="--key-file", form="FILE", names_file=True),
     ] = None
     jwt_keys: Annotated[
         str | None,
         setting(
-            "Public keys of accepted tokens: a PEM, JWK or JWKS file, or the address of a JWKS.", flag="--jwt-keys"
+            "Public keys of accepted tokens: a PEM, JWK or JWKS file, or the address of a JWKS.",
+            flag="--jwt-keys",
+            form="FILE|URL",
+            names_file=True,
         ),
     ] = None
     jwt_issuer: Annotated[str, setting("Who must have issued a token.", flag="--jwt-issuer", form="URL")] = ""
@@ -105,8 +116,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     limits: Annotated[
         tuple[str, ...],
         setting(
-            "How often one caller may call: mcp=100/minute; or off. Unless set, off on loopback, and "
-            "mcp=100/minute and health=1000/minute elsewhere.",
+            "How often one caller may call: mcp=100/minute; or off. Unless set, off on loopback, and elsewhere "
+            "mcp=100/minute, health=1000/minute and, for every other path, other=1000/minute.",
             flag="--limit",
             form="ROUTE=N/UNIT",
         ),
@@ -122,7 +133,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         float, setting("How long running calls may go on when the server stops.", flag="--drain-s", ge=0)
     ] = bounds.DRAIN_S
     max_connections: Annotated[
-        int, setting("Connections open at once; more get 503.", flag="--max-connections", ge=1)
+        int, setting("Connections open at once, shared among addresses; more get 503.", flag="--max-connections", ge=1)
     ] = bounds.CONNECTIONS
     max_head_bytes: Annotated[
         int, setting("Request line and headers of one request; more get 431.", flag="--max-head-bytes", ge=1024)
@@ -131,7 +142,10 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         float, setting("How long the head of a request may take to arrive; then 408.", flag="--head-s", gt=0)
     ] = bounds.REQUEST_HEAD_S
     body_s: Annotated[
-        float, setting("How long its body may take; then the connection is closed.", flag="--body-s", gt=0)
+        float,
+        setting(
+            "How long a body or a WebSocket message may take; then the connection is closed.", flag="--body-s", gt=0
+        ),
     ] = bounds.BODY_S
     slow_reader_s: Annotated[
         float, setting("How long a caller may read nothing before it is cut off.", flag="--slow-reader-s", gt=0)
@@ -154,12 +168,16 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
             "The key that seals cursors and request states, 64 hex digits; otherwise one is kept in the data folder.",
             flag="--sealing-key-file",
             form="FILE",
+            names_file=True,
         ),
     ] = None
     max_message_bytes: Annotated[
-        int,
-        setting("The largest message accepted.", flag="--max-message-bytes", env="VDON_MCP_MAX_MESSAGE_BYTES", ge=1024),
-    ] = bounds.MESSAGE_BYTES
+        Annotated[int, msgspec.Meta(ge=1024)] | None,
+        setting(
+            "The largest message accepted, in bytes. Default: 4194304, or the limit of the only pack's contract.",
+            flag="--max-message-bytes",
+        ),
+    ] = None
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], setting("What goes to stderr.", flag="--log-level")
     ] = "warning"
@@ -169,7 +187,11 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = "auto"
     tool_names: Annotated[
         Literal["exact", "safe"],
-        setting("List tool names as declared, or in letters that every model provider takes.", flag="--tool-names"),
+        setting(
+            "List tool names as declared, or in letters that every model provider takes.",
+            flag="--tool-names",
+            harmless=True,
+        ),
     ] = "exact"
 
     @property
@@ -182,7 +204,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def useless_on_stdio(self) -> tuple[str, ...]:
-        """The flags of those settings that promise to keep strangers out, which only HTTP can."""
+        """The flags of settings that were given to restrict access, which has no effect on stdio."""
         asked = {"--key-file": self.key_file, "--jwt-keys": self.jwt_keys, "--limit": self.limits}
         return tuple(flag for flag, value in asked.items() if value)
 

@@ -1,8 +1,8 @@
-"""What can be set about one server that we connect to: a section `[servers.NAME]` of `hubbub.toml`.
+"""Settings of one server to connect to: a section `[servers.NAME]` of `hubbub.toml`.
 
-Written as the ecosystem's files write it; `${NAME}` in a text is taken from the
-environment when the server is reached, not here. Read by the command line for a server
-that it talks to, and by the hub for those that it stands in front of.
+Keys are named as in the `mcp.json` of other clients; `${NAME}` in a text is replaced from the
+environment when the server is connected, not here. Used by the command line for the server
+that it calls, and by the hub for its servers.
 """
 
 from typing import Annotated, Literal, TypeAlias
@@ -35,16 +35,23 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
         setting("How it is reached; unset: what the address or the command suggests."),
     ] = None
     headers: Annotated[dict[str, Secret], setting("Headers of each request.", form="{NAME = TEXT}")] = {}
-    command: Annotated[str | None, setting("The program that serves, if it is to be started.", form="PROGRAM")] = None
+    command: Annotated[
+        str | None, setting("The program that serves, if it is to be started.", form="PROGRAM", names_file=True)
+    ] = None
     args: Annotated[tuple[str, ...], setting("What the program is given.", form="TEXT")] = ()
     env: Annotated[dict[str, Secret], setting("Variables that the program gets.", form="{NAME = TEXT}")] = {}
     pack: Annotated[str | None, setting("The installed pack that serves, in the hub's own process.", form="NAME")] = (
         None
     )
     target: Annotated[
-        str | None, setting("The Python program that serves, in the hub's own process.", form="file.py|module:server")
+        str | None,
+        setting(
+            "The Python program that serves, in the hub's own process.", form="file.py|module:server", names_file=True
+        ),
     ] = None
-    cwd: Annotated[str | None, setting("The folder in which the program starts.", form="FOLDER")] = None
+    cwd: Annotated[str | None, setting("The folder in which the program starts.", form="FOLDER", names_file=True)] = (
+        None
+    )
     timeout_s: Annotated[float, setting("How long one answer may take.", gt=0)] = bounds.COMMAND_S
     protocol_version: Annotated[str | None, setting("The only protocol version to speak.", form="YYYY-MM-DD")] = None
     allow_private_network: Annotated[

@@ -1,19 +1,27 @@
-"""Where values come from: flags before variables before the file.
+"""The sources of settings, in order of precedence: flags, variables, files.
 
-Says what is given and where it was found, as it was written; what it must be is decided in
-`hubbub.settings.read`.
+There are two files: the one that was named, or that is in the working folder; and the
+user's own. An untrusted file in the working folder is used only for
+harmless settings.
+
+Values are returned as written, with their origin; `hubbub.settings.read` checks and converts
+them.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
+from hubbub import bounds
 from hubbub.errors import SettingsError
 from hubbub.settings.fields import Setting
+from hubbub.settings.folders import user_settings_path
 
 if TYPE_CHECKING:
     from hubbub.settings.file import SettingsFile
@@ -22,43 +30,92 @@ PREFIX: Final = "HUBBUB_"
 PACKS: Final = "packs"
 """The section that has one section for each pack."""
 SERVERS: Final = "servers"
-"""The section that has one section for each server that we connect to."""
+"""The section that has one section for each server to connect to."""
 HUB: Final = "hub"
-"""The section about all of them behind one endpoint."""
+"""The section about the hub, which serves all of them at one endpoint."""
 VIEWS: Final = "views"
 """The section that has one section for each view of the hub."""
-_DEFAULT_FILE: Final = "hubbub.toml"
+DEFAULT_FILE: Final = "hubbub.toml"
+"""The settings file of a folder."""
 _NOTHING: Final[Mapping[str, Any]] = {}
+_SERVICE_LINK_NAME: Final = re.compile(
+    r"\w+_SERVICE_(?:HOST|PORT(?:_\w+)?)|\w+_PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?"
+)
+_SERVICE_LINK_URL: Final = re.compile(r"(?:tcp|udp|sctp)://(?:[0-9.]+|\[[0-9a-fA-F:.]+\]):[0-9]{1,5}")
+
+
+Key: TypeAlias = tuple[str, ...]
+"""The path to a value in a file: `("servers", "files", "command")`."""
 
 
 class Given(NamedTuple):
-    """A value as somebody wrote it."""
+    """A value as it was written."""
 
     value: Any
     origin: str
     is_text: bool
-    """Whether numbers and lists are still to be read from text."""
+    """Whether numbers and lists must be parsed from text."""
+    is_variable: bool = False
+    """Whether it is from the environment, which is read leniently: scripts and other programs write it."""
 
 
 class Sources(msgspec.Struct, frozen=True):
-    """Everything that was given, by everybody."""
+    """All values that were given, by source."""
 
     flags: Mapping[str, Any] = _NOTHING
-    """By option, as `--port`; only what stood on the command line."""
+    """By option, such as `--port`; only those given on the command line."""
     environ: Mapping[str, str] = _NOTHING
     file: SettingsFile | None = None
+    arguments: Mapping[str, Any] = _NOTHING
+    """Arguments of a program, by key such as `port`."""
+    config: str | None = None
+    """Path of the file that was named, or of the one in the working folder."""
+    folder: str | None = None
+    """The working folder, if the file was found there and not named."""
+    refused: tuple[Key, ...] = ()
+    """Its keys that are ignored, because it is not trusted."""
+    problem: str = ""
+    """Why they are ignored."""
+    aliases: Mapping[str, str] = _NOTHING
+    """Other names of variables, by alias (`Pack.variable_aliases`)."""
+
+    @property
+    def refusal(self) -> str:
+        """The error message for ignored keys, in one line."""
+        names = [".".join(key) for key in self.refused[: bounds.SHOWN_KEYS]]
+        more = len(self.refused) - len(names)
+        named = ", ".join(names) + (f" and {more} more" if more else "")
+        line = (
+            f"{self.problem}, so it may not set {named}; review it and run `hubbub trust`, "
+            "or name the file to use with --config (HUBBUB_CONFIG)"
+        )
+        # The keys come from an untrusted file, and a terminal may show this line.
+        return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line)
+
+    def require_trust(self) -> None:
+        """Fail if keys are ignored: a key file or a limit may be among them.
+
+        Raises: SettingsError.
+        """
+        if self.refused:
+            raise SettingsError(self.refusal)
 
     def find(self, section: tuple[str, ...], setting: Setting) -> Given | None:
-        """What is given for a setting, by the source that goes first."""
+        """Return the value of a setting from the source with the highest precedence."""
+        if not section and setting.key in self.arguments:
+            return Given(self.arguments[setting.key], setting.key, False)
         if setting.flag is not None and setting.flag in self.flags:
             return Given(self.flags[setting.flag], setting.flag, True)
         return self._find_variable(section, setting) or self._find_in_file(section, setting)
 
     def _find_variable(self, section: tuple[str, ...], setting: Setting) -> Given | None:
-        for name in variables_of(section, setting):
+        names = variables_of(section, setting)
+        for name in [*names, *(alias for alias, name in self.aliases.items() if name in names)]:
             value = self.environ.get(name)
-            if value:  # Compose files and shells hand on empty variables that nobody set.
-                return Given(value, name, True)
+            if value and is_service_address(name, value):
+                continue
+            if value and not value.isspace():  # Compose files and shells pass on unset variables as empty ones.
+                return Given(value, name, True, True)
             path = self.environ.get(f"{name}_FILE") if setting.is_secret else None
             if path:
                 return Given(_read_secret(path, f"{name}_FILE"), f"{name}_FILE", True)
@@ -74,7 +131,7 @@ class Sources(msgspec.Struct, frozen=True):
 
 
 def variables_of(section: tuple[str, ...], setting: Setting) -> list[str]:
-    """The variables of a setting, the one that wins first."""
+    """The variables of a setting, in order of precedence."""
     name = _upper(setting.key)
     names = [PREFIX + "__".join([*map(_upper, section), name])]
     if section[:1] == (PACKS,):
@@ -83,21 +140,74 @@ def variables_of(section: tuple[str, ...], setting: Setting) -> list[str]:
     return [*names, extra] if extra else names
 
 
-def gather(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Sources:
-    """Put the sources together, with the settings file that they name or that lies here.
+def is_service_address(name: str, value: str) -> bool:
+    """Whether Kubernetes injected this variable as the address of a Service: `HUBBUB_PORT=tcp://10.0.0.1:3000`.
+
+    Every pod in the namespace of a Service called `hubbub` gets one, whatever it runs.
+    """
+    return name.endswith("_PORT") and _SERVICE_LINK_URL.fullmatch(value) is not None
+
+
+def is_service_link(name: str, value: str) -> bool:
+    """Whether a variable that is not a setting looks like one that Kubernetes injects for a Service."""
+    return is_service_address(name, value) or _SERVICE_LINK_NAME.fullmatch(name) is not None
+
+
+def gather(
+    flags: Mapping[str, Any],
+    environ: Mapping[str, str] | None = None,
+    *,
+    arguments: Mapping[str, Any] = _NOTHING,
+    folder: str | None = None,
+    drops_untrusted: bool = False,
+) -> Sources:
+    """Collect the sources, with the settings file that they name or that is in this folder, and the user's own.
+
+    `folder` replaces the working folder, and its file must exist. With
+    `drops_untrusted`, keys that an untrusted file may not set are ignored and named in `refused`.
 
     Raises:
-        SettingsError: the file cannot be read, or is not TOML.
+        SettingsError: a file cannot be read, is not TOML, or is not trusted.
     """
     environ = os.environ if environ is None else environ
-    path = flags.get("--config") or environ.get(f"{PREFIX}CONFIG")
-    if not path and os.access(_DEFAULT_FILE, os.F_OK):
-        path = _DEFAULT_FILE
-    if not path:
-        return Sources(flags, environ)
+    sources = Sources(flags, environ, arguments=arguments)
+    named = arguments.get("config") or flags.get("--config") or environ.get(f"{PREFIX}CONFIG")
+    path = named or _file_here(folder)
+    users = user_settings_path()
+    if not os.access(users, os.F_OK):
+        users = ""
+    elif path and os.path.realpath(path) == os.path.realpath(users):
+        path, users = (path, "") if named else (None, users)
+    if not path and not users:
+        return sources
     from hubbub.settings.file import read_file  # Most servers have no file.
+    from hubbub.settings.file_keys import with_whole_paths
 
-    return Sources(flags, environ, read_file(path))
+    own = with_whole_paths(read_file(users)) if users else None
+    if not path:
+        return replace(sources, file=own)
+    if named:
+        return replace(sources, file=read_file(path).over(own), config=path)
+    from hubbub.settings.trust import read_folder_file
+
+    found = read_folder_file(path)
+    sources = replace(sources, config=path, folder=found.folder)
+    if found.is_trusted:
+        return replace(sources, file=found.file.over(own))
+    # Below the user's own file: untrusted settings never replace those of the user.
+    rest = replace(found.file, tree=found.harmless)
+    sources = replace(sources, file=own.over(rest) if own is not None else rest)
+    if found.refused:
+        sources = replace(sources, refused=found.refused, problem=found.problem)
+        if not drops_untrusted:
+            sources.require_trust()
+    return sources
+
+
+def _file_here(folder: str | None) -> str | None:
+    if folder is not None:
+        return os.path.join(folder, DEFAULT_FILE)  # noqa: PTH118, pathlib is slow to load
+    return DEFAULT_FILE if os.access(DEFAULT_FILE, os.F_OK) else None
 
 
 def _upper(name: str) -> str:

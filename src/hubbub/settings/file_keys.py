@@ -1,0 +1,107 @@
+"""Map the keys of a settings file to the settings that the structs declare.
+
+Used to find the settings that need no trust: those that are marked as harmless. Keys that no
+struct declares need trust, including those of packs, and so does a new setting until it is
+marked. Also used to resolve relative paths in the user's own file, which are relative to that
+file and not to the working folder.
+"""
+# ruff: noqa: PTH111, PTH118, PTH120, PTH100
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from hubbub.settings.fields import Setting, settings_of
+from hubbub.settings.file import SettingsFile
+from hubbub.settings.hub import HubSettings, ViewSettings
+from hubbub.settings.serve import ServeSettings
+from hubbub.settings.servers import ServerSettings
+from hubbub.settings.sources import HUB, PACKS, SERVERS, VIEWS, Key
+
+
+def keys_of(tree: Mapping[str, Any]) -> Iterator[tuple[Key, Setting | None]]:
+    """Every key of a file with its setting; None if no struct declares it."""
+    for name, value in tree.items():
+        if not isinstance(value, dict):
+            yield from _struct_keys(ServeSettings, {name: value}, ())
+        elif name == HUB:
+            yield from _struct_keys(HubSettings, value, (HUB,))
+        elif name in (SERVERS, VIEWS):
+            yield from _section_keys(ServerSettings if name == SERVERS else ViewSettings, value, (name,))
+        elif name == PACKS:
+            yield from _pack_keys(value, (PACKS,))
+        else:
+            yield (name,), None
+
+
+def harmless_part(tree: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Key, ...]]:
+    """The part of a file that needs no trust, and the keys that do."""
+    views = tree.get(VIEWS)
+    empty = [name for name, view in views.items() if view == {}] if isinstance(views, dict) else []
+    kept: dict[str, Any] = {VIEWS: {name: {} for name in empty}} if empty else {}
+    refused: list[Key] = []
+    for key, setting in keys_of(tree):
+        if setting is None or not setting.is_harmless:
+            refused.append(key)
+            continue
+        table, source = kept, tree
+        for name in key[:-1]:
+            table, source = table.setdefault(name, {}), source[name]
+        table[key[-1]] = source[key[-1]]
+    return kept, tuple(refused)
+
+
+def with_whole_paths(file: SettingsFile) -> SettingsFile:
+    """The same file with relative paths resolved against its folder."""
+    folder = os.path.dirname(os.path.abspath(file.path))
+    tree = copy.deepcopy(file.tree)
+    for key, setting in keys_of(file.tree):
+        table = tree
+        for name in key[:-1]:
+            table = table[name]
+        value = table[key[-1]]
+        if setting is not None and setting.names_file and isinstance(value, str) and _is_path(value, setting):
+            table[key[-1]] = os.path.normpath(os.path.join(folder, os.path.expanduser(value)))
+    return msgspec.structs.replace(file, tree=tree)
+
+
+def _is_path(value: str, setting: Setting) -> bool:
+    """Whether the value is a path, and not an address or the name of a program or module."""
+    if "://" in value or value.startswith("${"):
+        return False
+    return setting.form in ("FILE", "FOLDER", "FILE|URL") or "/" in value or os.sep in value or ".py" in value
+
+
+def _struct_keys(
+    kind: type[msgspec.Struct], table: Mapping[str, Any], place: Key
+) -> Iterator[tuple[Key, Setting | None]]:
+    known = {setting.key: setting for setting in settings_of(kind)}
+    for name, value in table.items():
+        setting = known.get(name)
+        if setting is not None and setting.named_sections is not None and isinstance(value, dict):
+            yield from _section_keys(setting.named_sections, value, (*place, name))
+        else:
+            yield (*place, name), setting
+
+
+def _section_keys(
+    kind: type[msgspec.Struct], sections: Mapping[str, Any], place: Key
+) -> Iterator[tuple[Key, Setting | None]]:
+    for name, section in sections.items():
+        if isinstance(section, dict):
+            yield from _struct_keys(kind, section, (*place, name))
+        else:
+            yield (*place, name), None
+
+
+def _pack_keys(table: Mapping[str, Any], place: Key) -> Iterator[tuple[Key, None]]:
+    for name, value in table.items():
+        if isinstance(value, dict) and value:
+            yield from _pack_keys(value, (*place, name))
+        else:
+            yield (*place, name), None
