@@ -1,1 +1,1 @@
-"""The only door out: whatever Hubbub asks of the network, it asks through here."""
+"""Outgoing network access: every request that Hubbub makes goes through the client in this package."""

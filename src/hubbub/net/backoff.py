@@ -1,36 +1,34 @@
-"""How long to wait before trying again: the one place that decides it."""
+"""Growing delays between retries, with jitter."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-EXPONENTIAL = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
-STREAM = (1.0, 2.0, 5.0, 10.0)
-"""For streams whose server does not say how long to wait."""
+from hubbub import bounds
 
 
 class Backoff:
-    """Waits that grow with each failure in a row; the last is repeated.
+    """Delays that grow with each consecutive failure; the last one is repeated. By default `RETRY_PAUSES_S`.
 
-    Half of each wait may be taken off at random, so that many clients of one
-    server that was restarted do not come back at the same moment.
+    Jitter subtracts up to half of each delay, so that many clients of a
+    restarted server do not reconnect at the same moment.
     """
 
-    def __init__(self, steps: Sequence[float] = EXPONENTIAL, *, jitter: float = 0.5) -> None:
-        self._steps = tuple(steps)
+    def __init__(self, steps: Sequence[float] | None = None, *, jitter: float = 0.5) -> None:
+        self._steps = tuple(bounds.RETRY_PAUSES_S if steps is None else steps)
         self._jitter = jitter
         self.failures = 0
 
     def next_s(self) -> float:
-        """Count one more failure; how long to wait now."""
+        """Count one more failure and return the delay in seconds."""
         step = self._steps[min(self.failures, len(self._steps) - 1)]
         self.failures += 1
         if not self._jitter:
             return step
-        from random import random  # Brings hashlib along.
+        from random import random  # Imports hashlib too, which is slow to load.
 
         return step * (1 - self._jitter * random())
 
     def reset(self) -> None:
-        """It worked."""
+        """Start again with the first delay, after a success."""
         self.failures = 0

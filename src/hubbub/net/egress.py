@@ -1,48 +1,122 @@
-"""Which addresses we connect to.
+"""Which addresses a client may connect to, to prevent server-side request forgery.
 
-A name is whatever its owner says it is at the moment of the question, so the decision is
-taken on the address itself, when its socket is made: after every lookup, and for
-literal addresses, of which no resolver is ever asked. What other addresses are wrapped
-in (IPv4 in IPv6 in all its forms) is unwrapped first. Pure; `hubbub.net.door` asks.
+The owner of a name can change its address between two lookups, so the address itself is
+checked when its socket is made: after every lookup, and for literal addresses, which are
+never looked up. Addresses embedded in others (IPv4 in IPv6 in all its forms) are unwrapped
+first. No I/O; `hubbub.net.client` calls it.
+
+The kinds follow the IANA registries of special-purpose addresses (IPv4, IPv6; July 2025),
+not `ipaddress`, whose answers differ between versions of Python.
 """
 
 from __future__ import annotations
 
 import functools
 import ipaddress
+import re
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from hubbub.protocol.authority import is_loopback
-
 Kind: TypeAlias = Literal["public", "private", "loopback", "forbidden"]
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+_Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_NEVER: Final = tuple(
-    ipaddress.ip_network(text)
+
+def _networks(*texts: str) -> tuple[_Network, ...]:
+    return tuple(ipaddress.ip_network(text) for text in texts)
+
+
+_LOOPBACK: Final = _networks("127.0.0.0/8", "::1/128")
+_PUBLIC_WITHIN: Final = _networks(
+    "192.0.0.9/32", "192.0.0.10/32",  # anycast of PCP and TURN
+    "2001:1::1/128", "2001:1::2/128", "2001:1::3/128", "2001:3::/32", "2001:4:112::/48", "2001:20::/28", "2001:30::/28",
+)  # fmt: skip
+"""Parts of the networks below that are reachable from everywhere."""
+_PRIVATE: Final = _networks(
+    "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7",
+    "100.64.0.0/10",  # behind a carrier's NAT
+    "192.0.0.0/24", "2001::/23",  # protocol assignments
+    "198.18.0.0/15",  # benchmarks; some VPN programs resolve every name to this
+    "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20",  # documentation
+)  # fmt: skip
+_FORBIDDEN: Final = _networks(
+    "169.254.0.0/16", "fe80::/10", "fec0::/10",  # link-local, where cloud providers serve metadata
+    "100.100.100.200/32",  # Alibaba's metadata
+    "192.0.0.192/32",  # Oracle's
+    "168.63.129.16/32",  # Azure's
+    "fd00:ec2::/32",  # Amazon's
+    "fd20:ce::254/128",  # Google's
+    "0.0.0.0/8", "::/128",  # this host, or unspecified
+    "192.88.99.0/24",  # relays of 6to4, withdrawn
+    "224.0.0.0/4", "ff00::/8",  # multicast
+    "240.0.0.0/4",  # reserved, and broadcast
+)  # fmt: skip
+_GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
+"""Other IPv6 addresses that are not listed above are discarded (100::/64), for routers (5f00::/16), or unassigned."""
+
+_EMBEDDING: Final = tuple(
+    ipaddress.IPv6Network(text)
     for text in (
-        "169.254.0.0/16",  # link-local, where clouds keep their metadata
-        "100.100.100.200/32",  # Alibaba's metadata
-        "192.0.0.192/32",  # Oracle's
-        "168.63.129.16/32",  # Azure's
-        "0.0.0.0/8",
-        "fe80::/10",
-        "fec0::/10",
-        "fd00:ec2::/32",  # Amazon's metadata
-        "fd20:ce::254/128",  # Google's
+        "::ffff:0:0/96",  # IPv4-mapped
+        "::ffff:0:0:0/96",  # IPv4-translated (SIIT)
+        "64:ff9b::/96",  # NAT64
+        "64:ff9b:1::/48",  # NAT64 of the local network
+        "::/96",  # IPv4-compatible
     )
 )
-_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-_LOCAL_NAT64: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
-_COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
+"""IPv6 networks whose addresses embed an IPv4 address in the last 32 bits."""
 _ORDER: Final[tuple[Kind, ...]] = ("public", "private", "loopback", "forbidden")
 _PRIVATE_SUFFIXES: Final = (".local", ".internal", ".lan", ".home.arpa", ".intranet", ".corp", ".home", ".private")
+_NAME: Final = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\.?")
+_ENDS_IN_A_NUMBER: Final = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)\.?", re.DOTALL)
+_NAME_CHARACTERS: Final = 254
 
 
 @functools.lru_cache(maxsize=1024)
-def kind_of(text: str) -> Kind:
-    """What kind of address this is, by the worst of all that it stands for."""
+def normal_host(host: str) -> str:
+    """Normalize a URL's host to what is looked up or connected to: a canonical address, or a lower-case ASCII name.
+
+    Parses what resolvers accept: every dot and every digit of IDNA, and IPv4 addresses as `inet_aton` parses them
+    (`0x7f000001`, `0177.1`). So the checked address is the one that is connected to.
+
+    Raises:
+        ValueError: it is not a valid host name.
+    """
+    bare = host.removeprefix("[").removesuffix("]")
+    if ":" in bare:
+        return str(ipaddress.IPv6Address(bare))
+    name = (bare if bare.isascii() else bare.encode("idna").decode("ascii")).lower()
+    if _ENDS_IN_A_NUMBER.fullmatch(name):
+        return str(_ipv4(name.removesuffix(".")))
+    if len(name) > _NAME_CHARACTERS or not _NAME.fullmatch(name):
+        raise ValueError("not a valid host name")
+    return name
+
+
+def _ipv4(text: str) -> ipaddress.IPv4Address:
+    """Parse as `inet_aton` does: up to four numbers, decimal, octal or hexadecimal; the last fills the rest."""
+    numbers = [_number(part) for part in text.split(".")]
+    *leading, last = numbers
+    if len(numbers) > 4 or any(number > 255 for number in leading) or last >= 256 ** (4 - len(leading)):
+        raise ValueError("not an IPv4 address")
+    value = last + sum(number << (24 - 8 * index) for index, number in enumerate(leading))
+    return ipaddress.IPv4Address(value)
+
+
+def _number(text: str) -> int:
+    if not text or len(text) > 64:
+        raise ValueError("not an IPv4 address")
+    if text.startswith("0x"):
+        return int(text[2:] or "0", 16)
+    if not text.isdecimal():
+        raise ValueError("not an IPv4 address")
+    return int(text, 8) if text.startswith("0") else int(text)
+
+
+@functools.lru_cache(maxsize=1024)
+def address_kind(text: str) -> Kind:
+    """Return the kind of an address: the most restricted kind of all addresses that it may stand for."""
     try:
         address: _Address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
@@ -51,67 +125,73 @@ def kind_of(text: str) -> Kind:
 
 
 def _meanings(address: _Address) -> list[_Address]:
-    """The address, or the ones that it leads to."""
+    """The address, or those that it embeds."""
     if isinstance(address, ipaddress.IPv4Address):
         return [address]
-    if address.ipv4_mapped is not None:
-        return [address.ipv4_mapped]
+    number = int(address)
+    last = ipaddress.IPv4Address(number & 0xFFFF_FFFF)
+    if number > 1 and any(address in network for network in _EMBEDDING):
+        # With a NAT64 prefix of 64 bits, the IPv4 address is further left, followed by zeros only (RFC 6052).
+        shifted = ipaddress.IPv4Address(number >> 24 & 0xFFFF_FFFF)
+        return [last, shifted] if number >> 80 == 0x64FF9B0001 and not number & 0xFF_FFFF else [last]
     if address.sixtofour is not None:
         return [address.sixtofour]
     if address.teredo is not None:
         return list(address.teredo)
-    if address in _NAT64 or address in _LOCAL_NAT64:
-        return [ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)]
-    if address in _COMPATIBLE and int(address) > 1:
-        return [ipaddress.IPv4Address(int(address))]
-    if (int(address) >> 32) & 0xFDFF_FFFF == 0x5EFE:  # ISATAP
-        return [address, ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)]
+    if (number >> 32) & 0xFDFF_FFFF == 0x5EFE:  # ISATAP
+        return [address, last]
     return [address]
 
 
 def _kind(address: _Address) -> Kind:
-    if any(address in network for network in _NEVER) or address.is_multicast or address.is_unspecified:
+    if _is_in(address, _FORBIDDEN):
         return "forbidden"
-    if address.is_loopback:
+    if _is_in(address, _LOOPBACK):
         return "loopback"
-    if address.is_global:
-        return "public"
-    return "forbidden" if address.is_reserved else "private"
+    if _is_in(address, _PRIVATE) and not _is_in(address, _PUBLIC_WITHIN):
+        return "private"
+    return "public" if address.version == 4 or address in _GLOBAL_UNICAST else "forbidden"
 
 
-class Egress(msgspec.Struct, frozen=True):
-    """The kinds of addresses that one door leads to."""
+def _is_in(address: _Address, networks: tuple[_Network, ...]) -> bool:
+    return any(address in network for network in networks)
+
+
+class EgressPolicy(msgspec.Struct, frozen=True):
+    """The kinds of addresses that a client may connect to."""
 
     kinds: frozenset[Kind]
 
     def allows(self, address: str) -> bool:
-        """Whether a connection to this address may be made."""
-        return kind_of(address) in self.kinds
+        """Whether a client may connect to this address."""
+        return address_kind(address) in self.kinds
 
 
-PUBLIC: Final = Egress(frozenset(("public",)))
-ANYWHERE: Final = Egress(frozenset(("public", "private", "loopback")))
-"""For addresses that the operator named; what is forbidden stays so."""
+PUBLIC: Final = EgressPolicy(frozenset(("public",)))
+ANY_ADDRESS: Final = EgressPolicy(frozenset(("public", "private", "loopback")))
+"""For hosts that the operator named; forbidden addresses stay forbidden."""
 
 
-def egress_for(host: str, allow_private_network: bool | None = None) -> Egress:
-    """Where a URL's host may lead: into a private network only if the host says so itself, or its user does.
+def egress_policy(host: str, allow_private_network: bool | None = None) -> EgressPolicy:
+    """Return the policy for a URL's host: private addresses only if the host is private, or the user allows them.
 
-    `localhost` and loopback addresses lead to this machine, private addresses and names
-    that cannot be public (`box`, `box.local`) into the network around it. Any other name
-    leads to public addresses, whatever its owner makes of it later.
+    `localhost` allows loopback addresses, an IP address those of its kind, and a name that cannot
+    be public (`box`, `box.local`) any address. Any other name allows only public addresses,
+    whatever it resolves to later.
     """
     if allow_private_network is True:
-        return ANYWHERE
+        return ANY_ADDRESS
     if allow_private_network is False:
         return PUBLIC
-    bare = host.removeprefix("[").removesuffix("]").removesuffix(".").lower()
-    if is_loopback(bare) or bare.endswith(".localhost"):
-        return Egress(frozenset(("loopback",)))
+    try:
+        bare = normal_host(host).removesuffix(".")
+    except ValueError:
+        return PUBLIC  # no connection will be made
     try:
         ipaddress.ip_address(bare)
     except ValueError:
-        is_private_name = "." not in bare or bare.endswith(_PRIVATE_SUFFIXES)
-        return ANYWHERE if is_private_name else PUBLIC
-    kind = kind_of(bare)
-    return PUBLIC if kind == "forbidden" else Egress(frozenset((kind,)))
+        if bare == "localhost" or bare.endswith(".localhost"):
+            return EgressPolicy(frozenset(("loopback",)))
+        return ANY_ADDRESS if "." not in bare or bare.endswith(_PRIVATE_SUFFIXES) else PUBLIC
+    kind = address_kind(bare)
+    return PUBLIC if kind == "forbidden" else EgressPolicy(frozenset((kind,)))

@@ -1,7 +1,7 @@
-"""One document from one address that the operator named: bounded, in time, without detours.
+"""Fetch one document from a configured address, with limits on size and time and without redirects.
 
 The address comes from the settings, never from a caller, so it may be on this machine or
-in the network around it.
+in the local network.
 """
 
 from __future__ import annotations
@@ -9,28 +9,31 @@ from __future__ import annotations
 import asyncio
 
 from hubbub import bounds
-from hubbub.errors import ConnectionClosed, MessageTooLarge, TransportError
-from hubbub.net.door import Door
-from hubbub.net.egress import ANYWHERE
+from hubbub.errors import ConnectionClosed, MessageTooLarge, ResponseTooLarge, TransportError
+from hubbub.net.client import HttpClient
+from hubbub.net.egress import ANY_ADDRESS
+from hubbub.net.redirects import describe_redirect
 
 
 async def fetch(url: str) -> bytes:
-    """The body of a successful answer.
+    """Return the body of a response with status 200.
 
     Raises:
-        MessageTooLarge: it is larger than we keep.
-        ConnectionClosed: there is no such answer.
+        MessageTooLarge: it is larger than `KEY_FILE_BYTES`.
+        ConnectionClosed: there is no such response.
     """
-    door = Door(ANYWHERE)
+    door = HttpClient(ANY_ADDRESS)
     try:
         async with asyncio.timeout(bounds.FETCH_S):
             answer = await door.send("GET", url, headers={})
+            if 300 <= answer.status < 400:
+                raise ConnectionClosed(f"{url}: {describe_redirect(url, answer.status, answer.header('Location'))}")
             if answer.status != 200:
                 raise ConnectionClosed(f"{url} answered with status {answer.status}")
             return await answer.read(bounds.KEY_FILE_BYTES)
+    except ResponseTooLarge as error:
+        raise MessageTooLarge(f"The document at {url}", bounds.KEY_FILE_BYTES) from error
     except TransportError as error:
-        if error.code == "HTTP_BODY_TOO_LARGE":
-            raise MessageTooLarge(f"The document at {url}", bounds.KEY_FILE_BYTES) from error
         raise ConnectionClosed(f"{url} cannot be reached: {error.message}") from error
     except TimeoutError as error:
         raise ConnectionClosed(f"{url} cannot be reached: TimeoutError") from error

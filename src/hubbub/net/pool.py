@@ -1,7 +1,8 @@
-"""Connections to HTTP servers, kept for the next request, and opened when none is free.
+"""A pool of connections to HTTP servers, reused for later requests.
 
-Each socket is asked for at the guard that the pool was given. One TLS context for all,
-made with the first connection that needs it: to make one takes longer than to connect.
+Each socket is created by the function that was given, which checks its address. All connections
+share one TLS context, created with the first connection that needs it, because creating one
+takes longer than connecting.
 """
 
 from __future__ import annotations
@@ -20,19 +21,20 @@ from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from hubbub import bounds
-from hubbub.net.answer import Answer
 from hubbub.net.connection import Connection, broken
+from hubbub.net.egress import normal_host
+from hubbub.net.response import HttpResponse
 
 Opened = TypeVar("Opened")
 MakeSocket = Callable[[tuple[Any, ...]], socket.socket]
 _TARGET: Final = re.compile(r"[!-~]*")
 _CONNECTING: Final = (errno.EINPROGRESS, errno.EALREADY)
 _TURNS: Final = 100
-"""Of the loop, within which connections that were dropped are gone."""
+"""Iterations of the event loop within which dropped connections are closed."""
 
 
 class Origin(NamedTuple):
-    """Whom a connection leads to."""
+    """The server that a connection leads to."""
 
     host: str
     port: int
@@ -40,34 +42,37 @@ class Origin(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where requests for one URL go, and how they begin."""
+    """The origin of a URL, and the constant start of its requests."""
 
     origin: Origin
     start: str
-    """Path and protocol, then the headers that are always the same."""
+    """Path and protocol, then the headers that all requests have in common."""
 
 
 class Pool:
-    """Connections to whatever servers are asked for; most often it is one."""
+    """Connections to the servers of the requested URLs, usually one server."""
 
-    def __init__(self, make_socket: MakeSocket, connect_s: float) -> None:
+    def __init__(
+        self, make_socket: MakeSocket, connect_s: float, connect: Callable[[], socket.socket] | None = None
+    ) -> None:
         self._make_socket = make_socket
         self._connect_s = connect_s
+        self._connect_instead = connect
         self._free: dict[Origin, list[Connection]] = {}
         self._all: dict[Connection, Origin] = {}
         self._opening: set[asyncio.Timeout] = set()
         self._waiting: deque[asyncio.Future[bool]] = deque()
-        """Each is told whether to go on: not if the door was closed."""
+        """Requests that wait for a connection; the result is False if the pool was closed."""
         self._sweeping: asyncio.TimerHandle | None = None
         self._tls: Any = None
 
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, idle_s: float | None
-    ) -> Answer:
-        """Send a request; the answer, whose head is there.
+    ) -> HttpResponse:
+        """Send a request and return the response once its head arrived.
 
         Raises:
-            OSError, TimeoutError, ValueError: the server cannot be reached, or not be told this.
+            OSError, TimeoutError, ValueError: the server cannot be reached, or the request is not valid.
             TransportError: it does not answer.
         """
         place = place_of(url)
@@ -85,8 +90,24 @@ class Pool:
             raise
         return answer
 
+    async def connect(self, url: str, protocol: asyncio.Protocol) -> None:
+        """Open a connection for a protocol other than HTTP, which the pool does not keep; the caller sets the deadline.
+
+        Raises:
+            OSError, TimeoutError, ValueError: the server cannot be reached.
+        """
+        loop, origin = asyncio.get_running_loop(), place_of(url).origin
+        deadline = loop.time() + self._connect_s
+        connected = await self._connect(origin, deadline)
+        tls = {"ssl": self._tls_context(), "server_hostname": origin.host} if origin.is_tls else {}
+        try:
+            await self._in_time(deadline, loop.create_connection(lambda: protocol, sock=connected, **tls))
+        except BaseException:
+            connected.close()
+            raise
+
     async def close(self) -> None:
-        """Drop every connection; whoever waits for one is told."""
+        """Drop every connection; requests that wait for one fail."""
         if self._sweeping is not None:
             self._sweeping.cancel()
             self._sweeping = None
@@ -104,16 +125,17 @@ class Pool:
             await asyncio.sleep(0)
 
     def _take(self, place: Place) -> Connection | None:
-        """One that is free; the last that was used is the least likely to be closed by the server just now."""
+        """Take a free connection: the last used, as the server is least likely to be closing that one."""
         free = self._free.get(place.origin)
         while free:
             connection = free.pop()
             if connection.is_usable:
                 return connection
+            connection.drop()
         return None
 
     async def _wait_for_room(self, place: Place) -> Connection | None:
-        """While there are too many; one that has become free, or None if there is room for a new one."""
+        """Wait while there are too many; return a connection that became free, or None if a new one may be opened."""
         while len(self._all) >= bounds.IN_FLIGHT:
             turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
@@ -121,7 +143,7 @@ class Pool:
                 if not await turn:
                     raise _closed()
             except asyncio.CancelledError:
-                if not turn.cancelled():  # it came too late, for us
+                if not turn.cancelled():  # its turn came at the same moment: pass it on
                     self._next_turn()
                 raise
             finally:
@@ -132,8 +154,8 @@ class Pool:
             self._drop_one_that_is_free()
         return None
 
-    async def _send_anew(self, origin: Origin, request: bytes, idle_s: float | None) -> Answer:
-        """Over a new connection; without TLS there is no turn of the loop between its being there and the request."""
+    async def _send_anew(self, origin: Origin, request: bytes, idle_s: float | None) -> HttpResponse:
+        """Send over a new connection. Without TLS the request is written before yielding to the event loop."""
         connection = Connection(self._take_back, self._forget)
         self._all[connection] = origin
         deadline = asyncio.get_running_loop().time() + self._connect_s
@@ -144,7 +166,7 @@ class Pool:
                     raise _closed()
                 return await self._send_first(connection, connected, deadline, request, idle_s)
             except BaseException:
-                if connection.is_open:  # it lets go of the socket, for which the loop would wait for ever
+                if connection.is_open:  # closes the socket; otherwise the loop would wait for it forever
                     connection.drop()
                 else:
                     connected.close()
@@ -157,13 +179,13 @@ class Pool:
 
     async def _send_first(
         self, connection: Connection, connected: socket.socket, deadline: float, request: bytes, idle_s: float | None
-    ) -> Answer:
+    ) -> HttpResponse:
         loop, origin = asyncio.get_running_loop(), self._all[connection]
         if origin.is_tls:
             tls = {"ssl": self._tls_context(), "server_hostname": origin.host}
             await self._in_time(deadline, loop.create_connection(lambda: connection, sock=connected, **tls))
             return connection.send(request, idle_s)
-        # From here on no deadline, and no error but this one: others would say that nothing was sent.
+        # From here on no deadline, and only this error: other errors would mean that nothing was sent.
         answer = connection.send(request[_written_at_once(connected, request) :], idle_s)
         try:
             await loop.create_connection(lambda: connection, sock=connected)
@@ -172,6 +194,8 @@ class Pool:
         return answer
 
     async def _connect(self, origin: Origin, deadline: float) -> socket.socket:
+        if self._connect_instead is not None:
+            return self._connect_instead()
         family = _family_of(origin.host)
         if family is None:
             return await self._in_time(deadline, self._connect_name(origin))
@@ -186,7 +210,7 @@ class Pool:
         return made
 
     async def _in_time(self, deadline: float, opening: Awaitable[Opened]) -> Opened:
-        """Wait until the deadline, or until the door is closed."""
+        """Wait until the deadline, or until the pool is closed."""
         async with asyncio.timeout_at(deadline) as left:
             self._opening.add(left)
             try:
@@ -210,7 +234,7 @@ class Pool:
         return self._tls
 
     def _take_back(self, connection: Connection) -> None:
-        """It is free again, for whoever comes next, or for a while."""
+        """Make a connection available to the next request; unused ones are closed after a while."""
         loop = asyncio.get_running_loop()
         connection.freed_at = loop.time()
         self._free.setdefault(self._all[connection], []).append(connection)
@@ -219,7 +243,7 @@ class Pool:
             self._sweeping = loop.call_later(bounds.KEPT_CONNECTION_S, self._sweep)
 
     def _forget(self, connection: Connection) -> None:
-        """It is gone."""
+        """Remove a closed connection."""
         origin = self._all.pop(connection, None)
         free = self._free.get(origin) if origin is not None else None
         if free and connection in free:
@@ -234,14 +258,14 @@ class Pool:
                 return
 
     def _drop_one_that_is_free(self) -> None:
-        """To another server than the one that is wanted."""
+        """Drop an idle connection to another server, to make room."""
         for free in self._free.values():
             if free:
                 free.pop(0).drop()
                 return
 
     def _sweep(self) -> None:
-        """Close those that nobody has used for a while."""
+        """Close connections that were idle for `KEPT_CONNECTION_S`."""
         loop = asyncio.get_running_loop()
         long_ago = loop.time() - bounds.KEPT_CONNECTION_S
         for free in self._free.values():
@@ -256,11 +280,11 @@ def _closed() -> OSError:
 
 
 def _connects_at_once(made: socket.socket, address: tuple[str, int]) -> bool:
-    """Begin to connect, and see whether that was all: this machine's own servers are there before the loop turns.
+    """Start connecting; whether that is complete at once, as it usually is for servers on this machine.
 
     Raises: OSError.
     """
-    if os.name != "posix":  # elsewhere the loop wants a socket that has not begun
+    if os.name != "posix":  # elsewhere the loop needs a socket that is not connecting yet
         return False
     code = made.connect_ex(address)
     if code == errno.EINPROGRESS:
@@ -271,19 +295,19 @@ def _connects_at_once(made: socket.socket, address: tuple[str, int]) -> bool:
 
 
 async def _connected(made: socket.socket, address: tuple[str, int]) -> None:
-    """Wait until a socket that has begun to connect has done so.
+    """Wait until a socket that is connecting is connected.
 
     Raises: OSError.
     """
     try:
         await asyncio.get_running_loop().sock_connect(made, address)
     except OSError as error:
-        if error.errno != errno.EISCONN:  # macOS says so if it has, meanwhile
+        if error.errno != errno.EISCONN:  # macOS reports this if it is connected by now
             raise
 
 
 def _written_at_once(connected: socket.socket, request: bytes) -> int:
-    """How much of a request the socket takes now; most often all of it."""
+    """Write what the socket takes without blocking, usually all of it; return how much."""
     try:
         return connected.send(request)
     except BlockingIOError:
@@ -292,7 +316,7 @@ def _written_at_once(connected: socket.socket, request: bytes) -> int:
 
 @functools.lru_cache(maxsize=256)
 def _family_of(host: str) -> int | None:
-    """The kind of an address; None if it is a name."""
+    """The address family of an IP address; None for a name."""
     try:
         return socket.AF_INET if ipaddress.ip_address(host).version == 4 else socket.AF_INET6
     except ValueError:
@@ -301,17 +325,17 @@ def _family_of(host: str) -> int | None:
 
 @functools.lru_cache(maxsize=256)
 def place_of(url: str) -> Place:
-    """Where a URL leads.
+    """Parse a URL.
 
     Raises:
-        ValueError: nowhere.
+        ValueError: it is not valid.
     """
     parts = urlsplit(url)
-    host, is_tls = parts.hostname or "", parts.scheme == "https"
+    host, is_tls = normal_host(parts.hostname or ""), parts.scheme in ("https", "wss")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    if not host or not _TARGET.fullmatch(target):
+    if not _TARGET.fullmatch(target):
         raise ValueError("no address")
-    name = f"[{host}]" if ":" in host else host.encode("idna").decode()
+    name = f"[{host}]" if ":" in host else host
     port = parts.port or (443 if is_tls else 80)
     shown = name if parts.port is None else f"{name}:{port}"
     start = f"{target} HTTP/1.1\r\nHost: {shown}\r\nAccept-Encoding: gzip, deflate\r\n"
@@ -322,10 +346,10 @@ def place_of(url: str) -> Place:
 
 
 def _request(method: str, place: Place, headers: Mapping[str, str], body: bytes | None) -> bytes:
-    """Head and body.
+    """Encode a request, head and body.
 
     Raises:
-        ValueError: a header would end before its end.
+        ValueError: a header contains a line break or NUL.
     """
     named = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
     if named.count("\n") != len(headers) or named.count("\r") != len(headers) or "\0" in named:

@@ -1,4 +1,4 @@
-"""Keys, seals and redaction: what keeps callers honest and secrets secret.
+"""Authentication, rate limits, sealing, redaction and policies.
 
 Imports only the protocol layer; server, client and hub build on it.
 """

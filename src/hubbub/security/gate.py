@@ -1,16 +1,15 @@
-"""Who is at the door: one check for every HTTP route and WebSocket.
+"""Admission and authentication: one check for every HTTP route and WebSocket.
 
-A request comes in if its `Host` is ours, its `Origin` (if a browser sent one) is
-allowed, none of the headers that decide about it came twice, and, where
-authenticators are configured, one of them knows the caller. The gate says who it is
-or why not; it does not say what the caller may do, and it counts nothing: that is
-for policies and `hubbub.security.quotas`.
+A request is admitted if its `Host` is accepted, its `Origin` (if a browser sent one) is
+allowed, none of the headers that decide about it occurs twice, and, if authenticators are
+configured, one of them identifies the caller. The gate returns the principal or the refusal.
+What the caller may do is decided by policies, and how often by `hubbub.security.quotas`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import msgspec
 
@@ -33,35 +32,43 @@ SINGLE_HEADERS: Final = (
     b"mcp-protocol-version",
     b"x-mcp-version",
 )
-"""Headers that must not come twice: two readers of one request could each believe another."""
+"""Headers that must not occur twice: two parsers of one request could pick different values."""
 
 CHALLENGE: Final = b'Bearer realm="hubbub"'
 _QUOTED_CHARACTERS: Final = 80
 
 
 class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the gate has to be told."""
+    """The settings of the gate."""
 
     bind_host: str = "127.0.0.1"
     allowed_hosts: tuple[str, ...] = ()
-    """Names under which this server is reached, beside those of this machine."""
+    """Host names of this server, in addition to those of this machine."""
     allowed_origins: tuple[str, ...] = ()
-    """Origins whose pages may call, beside those of this machine."""
+    """Origins whose pages may call, in addition to those of this machine."""
     insecure: bool = False
-    """Listen to the network without knowing callers."""
+    """Whether to listen on the network without authentication."""
 
 
 class Authenticator(Protocol):
-    """Knows callers by one kind of credential."""
+    """Authenticates callers by one kind of credential."""
 
     async def __call__(self, headers: Headers) -> Principal | Refusal | None:
-        """Who calls; why not; or None when the request carries no credential of this kind."""
+        """Return the caller or a refusal; None if the request has no credential of this kind."""
+
+
+@runtime_checkable
+class ListsCallers(Protocol):
+    """An authenticator that knows all its principals, so that it can report revoked ones."""
+
+    def is_revoked(self, principal: str) -> bool:
+        """Whether this principal was removed from the list or has expired."""
 
 
 class Gate:
-    """`await gate(headers, client)` is the caller, or the refusal to send.
+    """Checks requests: `await gate(headers, client)` returns the caller, or the refusal to send.
 
-    Raises: SettingsError, if an allowed host or origin is not one, or the bind is unsafe.
+    Raises: SettingsError, if an allowed host or origin is not valid, or the bind address is unsafe.
     """
 
     def __init__(self, settings: EdgeSettings, authenticators: Sequence[Authenticator] = ()) -> None:
@@ -70,11 +77,18 @@ class Gate:
         self._origins = Origins(settings.allowed_origins)
         self._authenticators = tuple(authenticators)
 
+    @property
+    def knows_callers(self) -> bool:
+        """Whether callers must authenticate."""
+        return bool(self._authenticators)
+
     async def __call__(self, headers: Headers, client: str | None = None) -> Principal | Refusal:
-        """Check everything. `client` is the network address, for those who log it."""
+        """Check the headers, then the credential. `client` is the network address, for gates that log it."""
         outcome = self.at_once(headers)
-        if outcome is not None:
-            return outcome
+        return await self.authenticate(headers) if outcome is None else outcome
+
+    async def authenticate(self, headers: Headers) -> Principal | Refusal:
+        """Authenticate by the credential alone; repeated for connections that stay open."""
         for authenticate in self._authenticators:
             outcome = await authenticate(headers)
             if outcome is not None:
@@ -83,12 +97,16 @@ class Gate:
             "This server must know who calls: send the header 'X-API-Key: <key>' or 'Authorization: Bearer <token>'"
         )
 
+    def is_revoked(self, principal: str) -> bool:
+        """Whether an authenticator reports this principal as revoked."""
+        return any(isinstance(one, ListsCallers) and one.is_revoked(principal) for one in self._authenticators)
+
     def at_once(self, headers: Headers) -> Principal | Refusal | None:
-        """The same if nobody needs to be known, or the request is refused whoever sent it; else None."""
+        """The same without waiting: if no authentication is needed, or the headers are refused; else None."""
         return self.check(headers) or (None if self._authenticators else ANONYMOUS)
 
     def check(self, headers: Headers) -> Refusal | None:
-        """Check all but who calls: the headers that must come once, the host, the origin."""
+        """Check all but the credential: the headers that must occur once, the host, the origin."""
         if headers.has_doubled:
             for name in SINGLE_HEADERS:
                 if headers.doubled(name):
@@ -121,12 +139,12 @@ def _quoted(raw: bytes) -> str:
 
 
 def unauthorized(message: str, challenge: bytes = CHALLENGE) -> Refusal:
-    """The refusal of a caller whom nobody knows."""
+    """The refusal of a caller without a valid credential."""
     return Refusal(401, message, ((b"www-authenticate", challenge),))
 
 
 def check_bind(host: str, *, has_auth: bool, insecure: bool) -> None:
-    """Refuse to listen to the network while anybody may call.
+    """Refuse to listen on the network without authentication, unless `insecure`.
 
     Raises: SettingsError, which says what to do.
     """

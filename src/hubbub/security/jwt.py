@@ -1,11 +1,11 @@
-"""Bearer tokens: callers known by a JWT that somebody we trust has signed.
+"""Bearer tokens: authenticate callers by a JWT of a trusted issuer.
 
-Only signatures with a public key count, and only by an algorithm that fits the type
-of that key: the token's own `alg` chooses among what the key allows and never adds
-to it, so neither `none` nor a public key used as an HMAC secret gets anywhere. Key
-addresses and certificates that a token brings along are not looked at. Every failure
-gives the same answer; the reason is in the log. The only module that loads joserfc,
-and only when tokens are configured.
+Only signatures with a public key are accepted, and only by an algorithm that fits the type
+of that key: the token's own `alg` chooses among those that the key allows and never adds
+to them, so neither `none` nor a public key used as an HMAC secret is accepted. Key
+addresses and certificates in a token are ignored. Every failure gives the same response;
+the reason is in the log. The only module that loads joserfc, and only when tokens are
+configured.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hubbub import bounds
-from hubbub.errors import SettingsError
+from hubbub.errors import HubbubError, SettingsError
 from hubbub.protocol.authority import is_loopback
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.model import ANONYMOUS, Principal
 from hubbub.protocol.refusal import Refusal
 from hubbub.security.gate import unauthorized
-from hubbub.security.jwks import Fetch, FetchedKeys, FixedKeys, KeySource, KeysUnavailable, VerifyingKey
+from hubbub.security.jwks import Fetch, FetchedKeys, FileKeys, KeySource, KeysUnavailable, VerifyingKey
 from hubbub.security.keys import PRINCIPAL_PREFIX
 
 _BEARER: Final = b"bearer "
@@ -44,32 +44,24 @@ _CURVES: Final = {
     "Ed448": frozenset(("Ed448", "EdDSA")),
 }
 _ALGORITHMS: Final = _RSA.union(*_CURVES.values())
-_NAME_CHARACTERS: Final = 256
-_SCOPES: Final = 256
 
 _INVALID: Final = unauthorized(
     "This access token is not accepted here; get a new one for this server "
     "and send it as 'Authorization: Bearer <token>'",
     b'Bearer realm="hubbub", error="invalid_token", error_description="The access token is not accepted"',
 )
-_UNAVAILABLE: Final = Refusal(
-    503,
-    f"Tokens cannot be checked at the moment; try again in {bounds.PUBLIC_KEY_FETCH_S:.0f} s",
-    ((b"retry-after", b"%d" % bounds.PUBLIC_KEY_FETCH_S),),
-)
 
 logger = logging.getLogger("hubbub.security")
 
 
 class JwtSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose tokens are accepted."""
+    """Which tokens are accepted."""
 
     keys: str
     """A file (PEM, JWK or JWKS) or the address of a JWKS."""
     issuer: str
     audience: tuple[str, ...]
-    """The names of this server in `aud`; one of them must be there."""
-    leeway_s: float = bounds.CLOCK_LEEWAY_S
+    """The names of this server; `aud` must contain one of them."""
 
 
 class _Claims(msgspec.Struct, frozen=True):
@@ -86,12 +78,12 @@ class _Claims(msgspec.Struct, frozen=True):
 _claims = msgspec.json.Decoder(_Claims)
 
 
-class _Invalid(Exception):
-    """Why a token is refused; for the log, never for the caller."""
+class _Invalid(HubbubError):
+    """Why a token is refused; written to the log, never sent to the caller."""
 
 
 class BearerTokens:
-    """The authenticator that knows callers by their tokens.
+    """Authenticates callers by bearer tokens.
 
     Raises: SettingsError, if issuer or audience is missing.
     """
@@ -103,15 +95,20 @@ class BearerTokens:
         self._keys = keys
         self._clock = clock
         self._verified: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()
+        self._generation = keys.generation
+        """The generation of the keys that verified these tokens."""
 
     async def __call__(self, headers: Headers) -> Principal | Refusal | None:
-        """Who carries this token."""
+        """Return the principal of the token; None if there is no bearer token."""
         sent = headers.raw(b"authorization")
         if sent is None or sent[:7].lower() != _BEARER:
             return None
         token = sent[7:].strip(b" ")
         if len(token) > bounds.CREDENTIAL_BYTES:
             return _INVALID
+        if self._keys.generation != self._generation:
+            self._generation = self._keys.generation
+            self._verified.clear()
         digest = hashlib.sha256(token).digest()
         known = self._verified.get(digest)
         if known is not None and self._clock() < known[1]:
@@ -131,7 +128,11 @@ class BearerTokens:
             logger.info("token_refused", extra={"reason": str(reason)})
             return _INVALID
         except KeysUnavailable:
-            return _UNAVAILABLE
+            return Refusal(
+                503,
+                f"Tokens cannot be checked at the moment; try again in {bounds.PUBLIC_KEY_FETCH_S:.0f} s",
+                ((b"retry-after", b"%d" % bounds.PUBLIC_KEY_FETCH_S),),
+            )
         principal = Principal(claims.sub, _scopes(claims))
         self._remember(digest, principal, claims.exp)
         return principal
@@ -141,7 +142,7 @@ class BearerTokens:
             claims = _claims.decode(payload)
         except (msgspec.DecodeError, RecursionError) as error:
             raise _Invalid(f"claims: {error}") from None
-        now, leeway = self._clock(), self._settings.leeway_s
+        now, leeway = self._clock(), bounds.CLOCK_LEEWAY_S
         audience = {claims.aud} if isinstance(claims.aud, str) else set(claims.aud)
         if claims.iss != self._settings.issuer:
             raise _Invalid("another issuer")
@@ -151,10 +152,10 @@ class BearerTokens:
             raise _Invalid("expired")
         if claims.nbf - leeway > now or claims.iat - leeway > now:
             raise _Invalid("not valid yet")
-        # Names of callers who are known in other ways, or not at all.
+        # Names of callers with an API key, or without a credential.
         if claims.sub == ANONYMOUS.name or claims.sub.startswith(PRINCIPAL_PREFIX):
             raise _Invalid("a reserved name")
-        if not 0 < len(claims.sub) <= _NAME_CHARACTERS or not claims.sub.isprintable():
+        if not 0 < len(claims.sub) <= bounds.TOKEN_SUBJECT_CHARACTERS or not claims.sub.isprintable():
             raise _Invalid("not a name")
         return claims
 
@@ -168,11 +169,11 @@ def _scopes(claims: _Claims) -> frozenset[str]:
     found: list[str] = []
     for claim in (claims.scope, claims.scp):
         found += claim.split() if isinstance(claim, str) else claim
-    return frozenset(found[:_SCOPES])
+    return frozenset(found[: bounds.TOKEN_SCOPES])
 
 
 def _unpack(token: bytes) -> Any:
-    """The token in its parts, with a header that we are ready to follow; nothing is verified yet."""
+    """Parse a token and check its header; nothing is verified yet."""
     from joserfc import jws
     from joserfc.errors import JoseError
 
@@ -185,7 +186,7 @@ def _unpack(token: bytes) -> Any:
         raise _Invalid("not a header")
     if header["alg"] not in _ALGORITHMS:
         raise _Invalid("an algorithm that is not allowed")
-    # We understand no extensions, so whatever is critical is not understood.
+    # No extensions are supported, so critical ones must be refused.
     if "crit" in header or "b64" in header:
         raise _Invalid("critical extensions")
     kind, kid = header.get("typ", "JWT"), header.get("kid")
@@ -203,7 +204,7 @@ def _verified_payload(signed: Any, key: VerifyingKey) -> bytes:
     registry = jws.JWSRegistry(algorithms=sorted(key.algorithms), strict_check_header=False)
     try:
         with warnings.catch_warnings():
-            # `EdDSA` is a deprecated name of Ed25519, which issuers still write.
+            # `EdDSA` is a deprecated name of Ed25519, which issuers still use.
             warnings.simplefilter("ignore", SecurityWarning)
             is_genuine = jws.validate_compact(signed, key.key, registry=registry)
     except (JoseError, ValueError) as error:
@@ -226,24 +227,22 @@ def open_tokens(settings: JwtSettings, fetch: Fetch) -> BearerTokens:
         return BearerTokens(settings, FetchedKeys(settings.keys, fetch, read_key_set))
     if address.scheme == "http":
         raise SettingsError(f"jwt_keys: {settings.keys} must be https, or anybody on the way could change the keys")
-    return BearerTokens(settings, FixedKeys(read_key_file(Path(settings.keys))))
+    try:
+        return BearerTokens(settings, FileKeys(Path(settings.keys), read_keys))
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"jwt_keys: {settings.keys}: {error}") from None
 
 
-def read_key_file(path: Path) -> list[VerifyingKey]:
+def read_keys(text: bytes) -> list[VerifyingKey]:
     """The public keys of a PEM, JWK or JWKS file.
 
-    Raises: SettingsError, if there is none that can be used.
+    Raises: ValueError, if none can be used.
     """
-    try:
-        with path.open("rb") as file:
-            text = file.read(bounds.KEY_FILE_BYTES)
-        return _read_pem(text) if text.lstrip().startswith(b"-----BEGIN") else read_key_set(text)
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"jwt_keys: {path}: {error}") from None
+    return _read_pem(text) if text.lstrip().startswith(b"-----BEGIN") else read_key_set(text)
 
 
 def read_key_set(text: bytes) -> list[VerifyingKey]:
-    """The keys of a JWK or JWKS that can verify; the others are left out, as the field does.
+    """The keys of a JWK or JWKS that can verify; others are ignored, as is common practice.
 
     Raises: ValueError, if none is left.
     """
@@ -267,7 +266,7 @@ def _read_entry(entry: dict[str, Any]) -> VerifyingKey | None:
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SecurityWarning)  # small keys are left out just below
+            warnings.simplefilter("ignore", SecurityWarning)  # small keys are refused below
             key = jwk.import_key(entry)
     except (JoseError, ValueError, TypeError, KeyError):
         return None
@@ -297,7 +296,7 @@ def _read_pem(text: bytes) -> list[VerifyingKey]:
 
 
 def _algorithms(key: Any) -> frozenset[str]:
-    """All that this key may verify; nothing for keys that are too weak or for other purposes."""
+    """The algorithms that this key may verify; none for keys that are too weak or for other purposes."""
     if key.key_type == "RSA":
         return _RSA if key.raw_value.key_size >= _RSA_BITS else frozenset()
     return _CURVES.get(key.curve_name, frozenset())

@@ -1,10 +1,10 @@
-"""API keys: callers known by the header `X-API-Key`.
+"""API keys: authenticate callers by the header `X-API-Key`.
 
-A key is `hb_<id>_<secret>`. The file keeps one `[[key]]` table for each, with its
-name, the hash of the key, scopes and an optional expiry; the key itself is shown
-once and kept nowhere. Keys also come as bearer tokens, because many clients can
-send no other header. The file is read again when it changes, so that taking a key
-out of it shuts its owner out without a restart.
+A key is `hb_<id>_<secret>`. The file has one `[[key]]` table for each, with its name, the
+hash of the key, scopes and an optional expiry; the key itself is shown once and never
+stored. Keys are accepted as bearer tokens too, because many clients can send no other
+header. The file is read again when it changes, so that removing a key from it revokes the
+key without a restart.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from hubbub.errors import SettingsError
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.model import Principal
 from hubbub.protocol.refusal import Refusal
+from hubbub.protocol.scopes import is_scope
 from hubbub.security.gate import unauthorized
 
 PREFIX: Final = "hb_"
 PRINCIPAL_PREFIX: Final = "key:"
-"""Callers known by a key are `key:<name>`, so that no token can be issued in the name of one."""
+"""Callers with a key are named `key:<name>`, so that no token can have the same subject."""
 
 _SECRET_BYTES: Final = 24
 _BEARER: Final = b"bearer "
 _KEY: Final = re.compile(r"hb_([0-9a-f]{8})_[0-9a-f]{48}", re.ASCII)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}", re.ASCII)
-_SCOPE: Final = re.compile(r"[!#-\[\]-~]{1,128}", re.ASCII)
 _HASH: Final = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
 _REFUSED: Final = "This API key is not known here, or no longer; ask whoever runs this server for a new one"
 
@@ -47,7 +47,7 @@ logger = logging.getLogger("hubbub.security")
 
 
 class KeyRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What the file keeps of one key."""
+    """One key as stored in the file, without its secret."""
 
     id: str
     name: str
@@ -61,12 +61,15 @@ class KeyRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
         if not re.fullmatch(r"[0-9a-f]{8}", self.id) or not _HASH.fullmatch(self.hash):
             raise ValueError(f"id or hash of {self.name!r} is damaged")
         for scope in self.scopes:
-            if not _SCOPE.fullmatch(scope):
-                raise ValueError(f"the scope {scope!r} of {self.name!r} must be visible characters without quotes")
+            if not is_scope(scope):
+                raise ValueError(
+                    f"the scope {scope!r} of {self.name!r} must be visible ASCII characters, "
+                    "without quotes and backslashes"
+                )
 
     @property
     def expires_at(self) -> float:
-        """When it ends, in seconds since 1970; a time without a zone is UTC."""
+        """When it expires, in seconds since 1970; a time without a zone is UTC."""
         moment = self.expires
         if moment is None:
             return float("inf")
@@ -74,18 +77,18 @@ class KeyRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
 
 
 def digest(key: str) -> str:
-    """The form in which a key is kept.
+    """Hash a key for storage.
 
-    One pass of SHA-256 is enough here: the secret is 192 random bits, not a password
-    that could be guessed, so a slow hash would cost every request and protect nothing.
+    One pass of SHA-256 is enough: the secret is 192 random bits, not a password that
+    could be guessed, so a slow hash would cost every request and protect nothing.
     """
     return "sha256:" + hashlib.sha256(key.encode()).hexdigest()
 
 
 def generate_key(name: str, *, scopes: Iterable[str] = (), expires: datetime | None = None) -> tuple[str, KeyRecord]:
-    """A new key, to be shown once, and the record to keep.
+    """Generate a key, to be shown once, and the record to store.
 
-    Raises: SettingsError, if the name or a scope cannot be kept.
+    Raises: SettingsError, if the name or a scope is not valid.
     """
     identifier = secrets.token_hex(4)
     key = f"{PREFIX}{identifier}_{secrets.token_hex(_SECRET_BYTES)}"
@@ -96,7 +99,7 @@ def generate_key(name: str, *, scopes: Iterable[str] = (), expires: datetime | N
 
 
 def append_record(path: Path, record: KeyRecord) -> None:
-    """Add a key to a file, which is made for its owner alone if it is not there.
+    """Add a key to a file, which is created readable by its owner only if it does not exist.
 
     Raises: SettingsError, if the file is damaged, cannot be written, or has a key of that name.
     """
@@ -120,9 +123,9 @@ class _KeyFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_records(path: Path) -> list[KeyRecord]:
-    """The keys of a file.
+    """Read the keys of a file.
 
-    Raises: SettingsError, which names the file and what is wrong with it.
+    Raises: SettingsError, which names the file and the problem.
     """
     try:
         with path.open("rb") as file:
@@ -134,7 +137,7 @@ def read_records(path: Path) -> list[KeyRecord]:
         records = msgspec.convert(tomllib.loads(text.decode()), _KeyFile).key
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except ValueError as error:  # Not UTF-8, not TOML, or not what we keep.
+    except ValueError as error:  # Not UTF-8, not TOML, or not a file of keys.
         raise SettingsError(f"{path}: {error}") from None
     if len({record.id for record in records}) != len(records):
         raise SettingsError(f"{path}: two keys have the same id")
@@ -150,7 +153,7 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 class ApiKeys:
-    """The authenticator that knows callers by the keys of a file.
+    """Authenticates callers by the API keys of a file.
 
     Raises: SettingsError, if the file cannot be read at the start.
     """
@@ -161,12 +164,10 @@ class ApiKeys:
         self._path = path
         self._clock = clock
         self._monotonic = monotonic
-        self._stamp = _stamp(path)
-        self._known = _index(read_records(path))
-        self._check_at = monotonic() + bounds.KEY_FILE_CHECK_S
+        self._watch = KeyFileWatch(path, self._load, lambda: self._use({}), monotonic)
 
     async def __call__(self, headers: Headers) -> Principal | Refusal | None:
-        """Who sent this key."""
+        """Return the principal of the key; None if there is no API key."""
         sent = headers.raw(b"x-api-key")
         if sent is None:
             bearer = headers.raw(b"authorization")
@@ -178,40 +179,76 @@ class ApiKeys:
         return self.identify(sent) or unauthorized(_REFUSED)
 
     def identify(self, sent: bytes) -> Principal | None:
-        """Whose key this is."""
-        if self._monotonic() >= self._check_at:
-            self._refresh()
+        """Return the principal of a key; None if it is unknown or expired."""
+        if self._monotonic() >= self._watch.check_at:
+            self._watch.refresh()
         if len(sent) > bounds.CREDENTIAL_BYTES:
             return None
         shape = _KEY.fullmatch(sent.decode("latin-1"))
         if shape is None:
             return None
         known = self._known.get(shape[1])
-        # The id is no secret; the hash is compared in constant time, whatever is known.
+        # The id is not secret; the hash is compared in constant time, even for an unknown id.
         wanted = known.digest if known is not None else bytes(32)
         same = hmac.compare_digest(hashlib.sha256(sent).digest(), wanted)
         if not same or known is None or known.expires_at <= self._clock():
             return None
         return known.principal
 
-    def _refresh(self) -> None:
-        self._check_at = self._monotonic() + bounds.KEY_FILE_CHECK_S
-        stamp = _stamp(self._path)
+    def is_revoked(self, principal: str) -> bool:
+        """Whether this is the name of a key that was removed from the file or has expired."""
+        if self._monotonic() >= self._watch.check_at:
+            self._watch.refresh()
+        if not principal.startswith(PRINCIPAL_PREFIX):
+            return False
+        return self._expiries.get(principal, 0.0) <= self._clock()
+
+    def _load(self) -> None:
+        self._use(_index(read_records(self._path)))
+
+    def _use(self, known: dict[str, _Known]) -> None:
+        self._known = known
+        self._expiries = {one.principal.name: one.expires_at for one in known.values()}
+
+
+class KeyFileWatch:
+    """Loads the keys of a file at once, and again when the file has changed.
+
+    Raises: the errors of the first `load`.
+    """
+
+    def __init__(
+        self, path: Path, load: Callable[[], None], clear: Callable[[], None], monotonic: Callable[[], float]
+    ) -> None:
+        """`load` raises SettingsError, OSError or ValueError; `clear` removes all keys, if the file was deleted."""
+        self._path = path
+        self._load = load
+        self._clear = clear
+        self._monotonic = monotonic
+        self._stamp = _file_stamp(path)
+        load()
+        self.check_at = monotonic() + bounds.KEY_FILE_CHECK_S
+        """When `refresh` is due, on the given clock."""
+
+    def refresh(self) -> None:
+        """Load the keys if the file has changed; if it cannot be read, keep the current ones."""
+        self.check_at = self._monotonic() + bounds.KEY_FILE_CHECK_S
+        stamp = _file_stamp(self._path)
         if stamp == self._stamp:
             return
-        if stamp is None:
-            logger.error("key_file_gone", extra={"path": str(self._path)})
-            self._known, self._stamp = {}, None
-            return
         try:
-            self._known = _index(read_records(self._path))
+            if stamp is None:
+                logger.error("key_file_gone", extra={"path": str(self._path)})
+                self._clear()
+            else:
+                self._load()
             self._stamp = stamp
-        except SettingsError as error:
-            # A slip of the pen must not shut everybody out.
-            logger.error("keys_not_read", extra={"reason": error.message})
+        except (SettingsError, OSError, ValueError) as error:
+            # A typo in the file must not lock out every caller.
+            logger.error("keys_not_read", extra={"path": str(self._path), "reason": str(error)})
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
+def _file_stamp(path: Path) -> tuple[int, int, int] | None:
     try:
         status = path.stat()
     except OSError:

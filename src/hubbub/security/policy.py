@@ -1,54 +1,51 @@
-"""May this call be made: yes, no, or only if a person says so. The one form of that decision.
+"""Policy decisions about a tool call: allow, deny, or ask a person for confirmation.
 
-`decide(question) -> Allow | Deny | Confirm`. Who asks the person, and where the answer is
-kept meanwhile, is the matter of whoever runs the call. A `Confirm` is bound to a digest,
-so that nobody can confirm one thing and run another.
+`decide(question) -> Allow | Deny | Confirm`. The caller of `decide` asks the person and stores
+the answer. A `Confirm` is bound to a digest of the call, so that a confirmation cannot be used
+for another call.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
 import msgspec
 
-from hubbub import bounds
 from hubbub.errors import InvalidParams
 from hubbub.protocol.canonical import digest
 from hubbub.protocol.wire import ToolAnnotations
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody wants to do."""
+    """The tool call to decide about."""
 
     tool: str
-    """The name it is known by here, after all aliases."""
+    """The tool's local name, with aliases resolved."""
     arguments: Mapping[str, Any]
     digest: str
-    """Of the tool and its exact arguments."""
+    """The digest of the tool and its exact arguments."""
     call_id: str = ""
     run_id: str = ""
     server_id: str | None = None
     remote_tool_name: str | None = None
     annotations: ToolAnnotations | None = None
-    """Hints of whoever wrote the tool; believe them only of servers you trust."""
+    """Hints of the tool's author; use them only for servers that you trust."""
     context: Mapping[str, str] = {}
 
 
 class Allow(msgspec.Struct, frozen=True):
-    """Yes."""
+    """Make the call."""
 
 
 class Deny(msgspec.Struct, frozen=True):
-    """No. The model is told why."""
+    """Do not make the call; the model gets the reason."""
 
     reason: str = "This call is not allowed"
 
 
 class Confirm(msgspec.Struct, frozen=True):
-    """Only if a person says yes to exactly this, in time."""
+    """Make the call only if a person confirms exactly this call before it expires."""
 
     digest: str
     expiry: float
@@ -61,34 +58,15 @@ Decide: TypeAlias = Callable[[Question], Decision | Awaitable[Decision]]
 
 
 def call_digest(tool: str, arguments: Mapping[str, Any]) -> str:
-    """The digest of one call: the same for the same tool and arguments, in whatever order they stand."""
+    """The digest of one call: equal for the same tool and arguments, in any order."""
     try:
         return digest({"tool": tool, "arguments": arguments})
     except InvalidParams:
-        # Integers beyond 2^53 have no canonical form; the member's name keeps the two forms apart.
+        # Integers beyond 2^53 have no canonical form; the different member name separates the two forms.
         text = msgspec.json.encode(arguments, order="sorted").decode()
         return digest({"tool": tool, "arguments_text": text})
 
 
 def allow_all(question: Question) -> Decision:
-    """Ask nobody."""
+    """Allow every call."""
     return Allow()
-
-
-def by_name(
-    *,
-    confirm: Sequence[str] = (),
-    deny: Sequence[str] = (),
-    lifetime_s: float = bounds.CONFIRMATION_S,
-    clock: Callable[[], float] = time.time,
-) -> Decide:
-    """Decide by shell-style patterns for the names of tools; `deny` wins, and the rest is allowed."""
-
-    def decide(question: Question) -> Decision:
-        if any(fnmatchcase(question.tool, pattern) for pattern in deny):
-            return Deny(f"The tool {question.tool} may not be called here")
-        if any(fnmatchcase(question.tool, pattern) for pattern in confirm):
-            return Confirm(question.digest, clock() + lifetime_s)
-        return Allow()
-
-    return decide

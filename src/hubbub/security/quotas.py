@@ -1,94 +1,108 @@
-"""Rate limits: how many requests one caller may send to one endpoint in a while.
+"""Rate limits: how many requests one caller may send to one endpoint in a period.
 
-Exact and without bursts at the edges: of any minute, the request after the hundredth
-is refused, and refused requests do not count. Limits are written as in the `limits`
-library, which loads only when a limit is set, with `hubbub.security.quota_memory`.
+A sliding window log, so there are no bursts at window boundaries: with 100/minute, the 101st
+request within any minute is refused, and refused requests do not count. All state is in this
+process.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import math
+import re
 import time
+from array import array
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from hubbub import bounds
 from hubbub.errors import RateLimited, SettingsError
+from hubbub.nearest import nearest
 from hubbub.observe import ROUTES, log_refusal
-from hubbub.protocol.authority import is_loopback
+from hubbub.protocol.authority import is_loopback, network_prefix
 from hubbub.protocol.model import ANONYMOUS, Principal
 from hubbub.protocol.refusal import Refusal
-from hubbub.settings.nearest import nearest
 
 if TYPE_CHECKING:
     from hubbub.ports import Count
 
-DEFAULTS: Final = ("mcp=100/minute", "health=1000/minute")
-"""Applied off loopback when nothing is set. On loopback the only caller is oneself."""
+OTHER: Final = "other"
+"""Stands for every path without its own limit, whether anything is served there or not."""
+_OTHER_DEFAULT: Final = "other=1000/minute"
+DEFAULTS: Final = ("mcp=100/minute", "health=1000/minute", _OTHER_DEFAULT)
+"""Applied off loopback if nothing is set. On loopback, callers are the user's own programs."""
 _ALSO_MCP: Final = ("/sse", "/messages", "/mcp-ws")
-"""Other ways to the same tools, which have the limit of `/mcp` unless they have their own."""
-_NAMES: Final = frozenset(route.strip("/") for route in ROUTES if route != "/" and "{" not in route)
-_LARGEST: Final = 100_000
-_V6_PREFIX: Final = 64
+"""Other endpoints for the same tools, which have the limit of `/mcp` unless they have their own."""
+_NAMES: Final = frozenset((OTHER, *(route.strip("/") for route in ROUTES if route != "/" and "{" not in route)))
+_TOOL_ROUTES: Final = frozenset(("mcp", *(path.strip("/") for path in _ALSO_MCP)))
+_RATE: Final = re.compile(r"\s*([0-9]{1,9})\s*(?:/|per)\s*([0-9]{1,9})?\s*([a-z]+)\s*", re.IGNORECASE)
+_HOUR_S: Final = 3600
+_UNITS_S: Final = {
+    "second": 1,
+    "minute": 60,
+    "hour": _HOUR_S,
+    "day": 24 * _HOUR_S,
+    "month": 30 * 24 * _HOUR_S,
+    "year": 360 * 24 * _HOUR_S,
+}
 
 
 class Limit(NamedTuple):
-    """So many requests to one endpoint in so many seconds."""
+    """At most `amount` requests to one endpoint in `window_s` seconds."""
 
     path: str
     amount: int
     window_s: int
     span: str
-    """The window in words."""
+    """The window for messages, such as `minute`."""
 
 
 class Quotas:
-    """Counts requests by endpoint and caller. Endpoints without a limit are not counted."""
+    """Counts requests by endpoint and caller. If any path has a limit, every path has one.
+
+    Except the routes of the tools, which have no limit if the operator sets none for them.
+    """
 
     def __init__(self, limits: Iterable[str] = (), *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._limits: dict[str, Limit] = {}
         for text in limits:
             self._add(text)
+        if self._limits and OTHER not in self._limits:
+            self._add(_OTHER_DEFAULT)
+        self._other = self._limits.pop(OTHER, None)
         if "mcp" in self._limits:
-            for name in _ALSO_MCP:  # what counts as one endpoint has one count
+            for name in _ALSO_MCP:  # they share one count
                 self._limits.setdefault(name, self._limits["mcp"])
-        if self._limits:
-            from hubbub.security.quota_memory import BoundedMemory
-
-            self._storage = BoundedMemory(clock)
+        self._log = _RequestLog()
 
     def _add(self, text: str) -> None:
-        from hubbub.security.quota_memory import parse
-
-        endpoint, _, amount = text.partition("=")
+        endpoint, _, rate = text.partition("=")
         name = endpoint.strip().strip("/")
-        try:
-            item = parse(amount)
-        except ValueError:
-            item = None
-        if not name or name.split() != [name] or item is None or not 0 < item.amount <= _LARGEST:
-            raise SettingsError(f"limits: {text!r} is not a limit; write mcp=100/minute (at most {_LARGEST})")
+        path = "other paths" if name == OTHER else f"/{name}"
+        limit = _parse_rate(path, rate)
+        if not name or name.split() != [name] or limit is None:
+            most = bounds.QUOTA_REQUESTS
+            raise SettingsError(f"limits: {text!r} is not a limit; write mcp=100/minute (at most {most})")
         if name not in _NAMES:
             raise SettingsError(f"limits: there is no route {name!r}{nearest(name, _NAMES)}")
         if name in self._limits:
             raise SettingsError(f"limits: {name} has two limits; keep one")
-        span = item.GRANULARITY.name if item.multiples == 1 else f"{item.multiples} {item.GRANULARITY.name}s"
-        limit = Limit("/" + name, item.amount, item.get_expiry(), span)
-        self._limits[name] = self._limits[limit.path] = limit
+        self._limits[name] = self._limits[path] = limit
 
     def check(self, endpoint: str, caller: str) -> Refusal | None:
         """Count a request to an endpoint (`mcp` or `/mcp`), or refuse it."""
         limit = self._limits.get(endpoint)
         if limit is None:
-            return None
-        key = f"{limit.path} {caller}"
-        is_accepted = self._storage.take(key, limit.amount, limit.window_s)
-        return None if is_accepted else self._refusal(limit, key)
+            if self._other is None or endpoint.strip("/") in _TOOL_ROUTES:
+                return None
+            limit = self._other
+        now = self._clock()
+        oldest = self._log.add(f"{limit.path} {caller}", now, limit)
+        return None if oldest is None else self._refusal(limit, oldest + limit.window_s - now)
 
-    def _refusal(self, limit: Limit, key: str) -> Refusal:
-        oldest, _ = self._storage.get_moving_window(key, limit.amount, limit.window_s)
-        wait_s = min(max(1, math.ceil(oldest + limit.window_s - self._clock())), limit.window_s)
+    def _refusal(self, limit: Limit, wait_s: float) -> Refusal:
+        wait_s = min(max(1, math.ceil(wait_s)), limit.window_s)
         return Refusal(
             429,
             f"Too many requests: {limit.amount} per {limit.span} on {limit.path}; try again in {wait_s} s",
@@ -97,7 +111,7 @@ class Quotas:
         )
 
     def count_for(self, endpoint: str, principal: Principal, client: str) -> Count | None:
-        """What counts each message of a connection or batch like a request of its own."""
+        """Return a function that counts each message of a connection or batch like a request; None without a limit."""
         if endpoint not in self._limits:
             return None
         caller = caller_of(principal, client)
@@ -112,28 +126,76 @@ class Quotas:
         return count
 
 
+class _RequestLog:
+    """The times of each caller's last accepted requests.
+
+    For each caller a ring of times, as many as its limit allows, and a bounded number of callers:
+    the one that called longest ago is dropped, and its count starts again.
+    """
+
+    def __init__(self) -> None:
+        self._rings: OrderedDict[str, _Ring] = OrderedDict()
+        self._times = 0
+
+    def add(self, key: str, now: float, limit: Limit) -> float | None:
+        """Accept a request; or return the time of the oldest one in the window, if there are too many."""
+        ring = self._rings.get(key)
+        if ring is None:
+            ring = self._rings[key] = _Ring()
+        else:
+            self._rings.move_to_end(key)
+        times = ring.times
+        if len(times) < limit.amount:
+            times.append(now)
+            self._times += 1
+            if self._times > bounds.QUOTA_TIMES or len(self._rings) > bounds.QUOTA_CALLERS:
+                self._make_room()
+            return None
+        oldest = times[ring.next]
+        if oldest > now - limit.window_s:
+            return oldest
+        times[ring.next] = now
+        ring.next = (ring.next + 1) % limit.amount
+        return None
+
+    def _make_room(self) -> None:
+        while len(self._rings) > bounds.QUOTA_CALLERS or (self._times > bounds.QUOTA_TIMES and len(self._rings) > 1):
+            self._times -= len(self._rings.popitem(last=False)[1].times)
+
+
+class _Ring:
+    __slots__ = ("next", "times")
+
+    def __init__(self) -> None:
+        self.times = array("d")
+        self.next = 0
+        """Index of the oldest time, once the ring is full."""
+
+
+def _parse_rate(path: str, text: str) -> Limit | None:
+    """Parse `100/minute` or `5 per 10 seconds`; None if it is not a rate."""
+    found = _RATE.fullmatch(text)
+    if found is None:
+        return None
+    amount, multiple = int(found[1]), int(found[2] or 1)
+    unit = found[3].lower().removesuffix("s")
+    if unit not in _UNITS_S or not 0 < amount <= bounds.QUOTA_REQUESTS or not multiple:
+        return None
+    return Limit(path, amount, multiple * _UNITS_S[unit], unit if multiple == 1 else f"{multiple} {unit}s")
+
+
 def limits_for(bind_host: str, configured: Iterable[str] | None) -> tuple[str, ...]:
-    """The limits that apply: those configured, else contract figures off loopback and none on it."""
+    """The limits that apply: those configured, else `DEFAULTS` off loopback and none on loopback."""
     if configured is not None:
         return tuple(configured)
     return () if is_loopback(bind_host) else DEFAULTS
 
 
 def caller_of(principal: Principal, client: str | None) -> str:
-    """Who is counted: the caller we know, else the network address.
+    """The name under which a caller is counted: its principal, else its network address.
 
-    An IPv6 network of 64 bits counts as one: its owner can send from any address of it.
+    An IPv6 /64 network counts as one, because its owner can send from any of its addresses.
     """
     if principal is not ANONYMOUS:
         return principal.name
-    if client is None:
-        return "unknown"
-    if ":" not in client:
-        return client
-    try:
-        address = ipaddress.IPv6Address(client)
-    except ValueError:
-        return client
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.IPv6Network((int(address), _V6_PREFIX), strict=False))
+    return "unknown" if client is None else network_prefix(client)

@@ -1,8 +1,8 @@
-"""Masks what looks like a secret before text leaves the process.
+"""Mask text that looks like a secret before it leaves the process.
 
-Exception messages and log lines may quote connection strings, headers or tokens
-that nobody meant to show. This is the net under the tightrope, not the rope: code that
-knows its secrets keeps them out of messages in the first place.
+Exception messages and log lines may accidentally quote connection strings, headers or tokens.
+This is a second line of defence: code that knows its secrets keeps them out of messages in the
+first place.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import re
 
 MASK = "***"
 
-# Each takes time in proportion to the text: messages may quote whatever a caller sent.
-# `re` compiles them with the first text and keeps them: at start they would take 2 ms.
+# Each takes time linear in the text, because messages may quote what a caller sent.
+# `re` compiles and caches them with the first text: at startup they would take 2 ms.
 _PATTERNS = (
     # user:password@ in URLs
     (r"(?<=://)[^/\s:@]*:[^/\s]+(?=@)", MASK),
     # Authorization values
     (r"(?i)\b(bearer|basic|token)\s+[A-Za-z0-9._~+/=-]{8,}", rf"\1 {MASK}"),
-    # key=value and "key": "value" of telling names, also inside quoted JSON
+    # key=value and "key": "value" with names of secrets, also inside quoted JSON
     (
         r"(?i)(passw(?:or)?d|passphrase|pwd|secret[\w-]{0,32}|api[_-]?key|access[_-]?key|private[_-]?key"
         r"|[_-]token|\btoken(?=\\*[\"']?\s*=|\\*[\"']\s*:))"

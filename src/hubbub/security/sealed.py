@@ -1,19 +1,32 @@
-"""The one sealer: small records as opaque text that only we can read and write.
+"""Seal small records: encrypt and authenticate them as opaque text that clients carry.
 
 Cursors, request states, context ids and event ids are sealed here. The purpose is
-bound into the seal, so that a cursor never opens as a request state. The first key
+authenticated too, so that a cursor never opens as a request state. The first key
 of the ring seals, every key opens, so that keys can be rotated.
+
+Clients of an HTTP server may return after a restart with a cursor that should still open, so
+the key is stored: 64 hex digits in a file that only its owner can read, in the user's data
+folder unless another is named. It is read when something is first sealed.
 """
 
 from __future__ import annotations
 
 import base64
+import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from hubbub.errors import SettingsError
+from hubbub.settings.folders import data_folder, make_private_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path  # loaded by servers over HTTP only
+
+logger = logging.getLogger("hubbub.security")
 
 KEY_BYTES = 32
 _NONCE_BYTES = 12
@@ -26,7 +39,7 @@ class _Record(msgspec.Struct, array_like=True):
 
 
 class Sealer:
-    """Seals and opens with a ring of 32-byte keys; without any, with one that is loaded when first needed."""
+    """Seals and opens with a ring of 32-byte keys; if none are given, one is loaded on first use."""
 
     def __init__(
         self,
@@ -43,7 +56,7 @@ class Sealer:
         self._ciphers: list[Any] = []
 
     def seal(self, purpose: str, record: Any, *, lifetime_s: float | None = None) -> str:
-        """The record as text that nobody else can read or change."""
+        """Return the record as text that only this sealer can read or change."""
         expires = None if lifetime_s is None else self._clock() + lifetime_s
         nonce = os.urandom(_NONCE_BYTES)
         plain = msgspec.msgpack.encode(_Record(expires, record))
@@ -51,10 +64,10 @@ class Sealer:
         return base64.urlsafe_b64encode(nonce + sealed).rstrip(b"=").decode()
 
     def open(self, purpose: str, text: str) -> Any:
-        """The record of a text that we sealed for the same purpose.
+        """Return the record of a text that was sealed here for the same purpose.
 
         Raises:
-            ValueError: it was not us, not for this purpose, or too long ago.
+            ValueError: it was not sealed here or not for this purpose, or it has expired.
         """
         record = msgspec.msgpack.decode(self._decrypt(purpose, _unpad(text)), type=_Record)
         if record.expires is not None and record.expires < self._clock():
@@ -74,7 +87,7 @@ class Sealer:
 
     def _ring(self) -> list[Any]:
         if not self._ciphers:
-            # Loading the library takes longer than starting a whole stdio server.
+            # Loading the library takes longer than starting a stdio server.
             from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
             self._ciphers = [ChaCha20Poly1305(key) for key in self._keys or (self._load(),)]
@@ -83,10 +96,56 @@ class Sealer:
 
 def _unpad(text: str) -> bytes:
     try:
-        # A canonical form only: two texts must never open to the same record.
+        # Only the canonical form is accepted: two texts must never open to the same record.
         sealed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (ValueError, UnicodeEncodeError):
         raise ValueError(_REFUSED) from None
     if len(sealed) <= _NONCE_BYTES or base64.urlsafe_b64encode(sealed).rstrip(b"=").decode() != text:
         raise ValueError(_REFUSED)
     return sealed
+
+
+def read_key(path: Path) -> bytes:
+    """Read a key from a file.
+
+    Raises:
+        SettingsError: it cannot be read, or is not a key.
+    """
+    try:
+        key = bytes.fromhex(path.read_text(encoding="ascii").strip())
+    except OSError as error:
+        raise SettingsError(f"sealing_key_file: {path} cannot be read: {error.strerror}") from None
+    except ValueError:
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise SettingsError(
+            f"sealing_key_file: {path} must hold {2 * KEY_BYTES} hex digits; openssl rand -hex {KEY_BYTES} makes some"
+        )
+    return key
+
+
+def kept_key(path: Path | None = None) -> bytes:
+    """Read the key in the data folder, or create it; a temporary key if it cannot be stored."""
+    try:
+        path = data_folder() / "sealing.key" if path is None else path
+        if not path.exists():
+            _create(path)
+        return read_key(path)
+    except (OSError, SettingsError) as error:
+        logger.warning("sealing_key_not_kept", extra={"reason": type(error).__name__, "path": str(path)})
+        return os.urandom(KEY_BYTES)
+
+
+def _create(path: Path) -> None:
+    """Write a new key atomically; the first of several processes wins."""
+    make_private_folder(path.parent)
+    draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(os.urandom(KEY_BYTES).hex() + "\n")
+        os.link(draft, path)
+    except FileExistsError:
+        return
+    finally:
+        draft.unlink()

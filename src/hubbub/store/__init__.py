@@ -1,4 +1,4 @@
-"""What is kept beyond memory: `sql` for records, `journal` for what must not change, `spill` for what is too large.
+"""Storage: `sql` for databases, `journal` for tamper-evident records, `spill` for results that are too large to send.
 
 Packs may use it too.
 """

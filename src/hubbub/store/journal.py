@@ -1,12 +1,12 @@
-"""Records that cannot be changed afterwards without a trace: each holds the hash of the one before.
+"""Tamper-evident records: each contains the hash of the previous one.
 
     entry = link({"seq": 1, "type": "session.started"}, GENESIS)
     chain = Chain(); chain.holds(entry)
 
-The hash of an entry is the SHA-256 of its canonical JSON (RFC 8785) without `hash`, so that
-anybody can check a chain with what they were told. Where entries are kept is the business of
-whoever writes them, in one transaction with what they tell of. Not proof against somebody who
-can rewrite all that follows: they have to keep the last hash away from them.
+The hash of an entry is the SHA-256 of its canonical JSON (RFC 8785) without `hash`, so that a
+chain can be verified from its entries alone. The caller stores the entries, in one transaction
+with the changes that they describe. This does not detect an attacker who can rewrite all
+following entries too: against that, store the last hash out of their reach.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any, Final
 from hubbub.protocol.canonical import digest
 
 GENESIS: Final = "0" * 64
-"""What stands before the first entry."""
+"""The previous hash of the first entry."""
 
 
 def link(record: Mapping[str, Any], previous_hash: str) -> dict[str, Any]:
-    """The record as an entry that follows another.
+    """Return the record as a chain entry that follows the entry with `previous_hash`.
 
     Raises: InvalidParams, if a value has no canonical JSON form.
     """
@@ -30,14 +30,14 @@ def link(record: Mapping[str, Any], previous_hash: str) -> dict[str, Any]:
 
 
 class Chain:
-    """Goes along a chain and notices what does not fit."""
+    """Verifies a chain, entry by entry."""
 
     def __init__(self, head: str = GENESIS) -> None:
         self.head = head
-        """The hash of the last entry that fitted."""
+        """The hash of the last valid entry."""
 
     def holds(self, entry: Mapping[str, Any]) -> bool:
-        """Whether this entry is as it was written, right after the one before."""
+        """Whether this entry is unchanged and follows the previous one."""
         record = {key: value for key, value in entry.items() if key != "hash"}
         if entry.get("previous_hash") != self.head or entry.get("hash") != digest(record):
             return False

@@ -1,17 +1,17 @@
-"""Brings the tables of a database up to date. The only importer of alembic.
+"""Run database migrations. The only module that imports alembic.
 
-Migrations are modules in a folder `versions` beside their owner's tables, each with
-`revision`, `down_revision` and `upgrade()`; they declare with `hubbub.store.sql` and act
-through `op` of this module. Called by `hubbub.store.sql` when a database is opened and is
-not up to date, in one transaction that others wait for.
+Migrations are modules in a folder `versions` beside the tables that they change, each with
+`revision`, `down_revision` and `upgrade()`; they use the declarations of `hubbub.store.sql` and
+`op` of this module. Called by `hubbub.store.sql` when a database is opened and is
+not up to date, in one transaction that other processes wait for.
 """
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from alembic import op
 from alembic.autogenerate import compare_metadata
 from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
@@ -22,9 +22,25 @@ if TYPE_CHECKING:
 
 __all__ = ["differences", "is_known", "op", "upgrade"]
 
+_operations: ContextVar[Operations] = ContextVar("operations")
+
+
+class _CurrentOperations:
+    """The operations of the migration that runs in this thread or task.
+
+    Alembic's own `op` is one for the whole process, so that two databases opened at the same time would write into each
+    other.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_operations.get(), name)
+
+
+op = cast("Operations", _CurrentOperations())
+
 
 def upgrade(connection: Connection, folder: Path, version_table: str) -> None:
-    """Run what this database has not seen yet, within the transaction of the connection."""
+    """Run the pending migrations, within the transaction of the connection."""
     scripts = ScriptDirectory(str(folder))
     context = MigrationContext.configure(
         connection,
@@ -34,16 +50,19 @@ def upgrade(connection: Connection, folder: Path, version_table: str) -> None:
             "transactional_ddl": True,
         },
     )
-    with Operations.context(context):
+    token = _operations.set(Operations(context))
+    try:
         context.run_migrations()
+    finally:
+        _operations.reset(token)
 
 
 def is_known(folder: Path, revision: str) -> bool:
-    """Whether a revision is among ours; if not, a later version made the database."""
+    """Whether a revision is one of these migrations; if not, a later version made the database."""
     return any(script.revision == revision for script in ScriptDirectory(str(folder)).walk_revisions())
 
 
 def differences(connection: Connection, metadata: MetaData, version_table: str) -> list[Any]:
-    """What migrations made otherwise than the tables are declared; for tests."""
+    """The differences between the migrated tables and their declarations; for tests."""
     context = MigrationContext.configure(connection, opts={"version_table": version_table})
     return list(compare_metadata(context, metadata))

@@ -1,15 +1,15 @@
-"""Databases: an SQLite file by default, PostgreSQL by URL. The only importer of SQLAlchemy.
+"""Databases: an SQLite file by default, PostgreSQL by URL. The only module that imports SQLAlchemy.
 
-    database = await open_database("sqlite:///games.db", schema)
+    database = await open_database(read_url("sqlite:///games.db"), schema)
     await database.write(lambda connection: connection.execute(...))
 
-Work is a plain function of a connection that runs in one transaction: it is kept whole when
-`write` returns, also after kill -9 (and with SQLite after a loss of power), or not at all.
-For SQLite it runs in a thread, since aiosqlite hands over every single statement and takes
-three times as long; writers queue for one connection, readers have their own and see the
-last commit. For PostgreSQL it runs in the event loop, on asyncpg.
+Work is a plain function of a connection that runs in one transaction. When `write` returns,
+the changes are durable, even after kill -9 (and with SQLite after a loss of power); if it
+raises, nothing was changed. For SQLite it runs in a thread, since aiosqlite passes every
+single statement to a thread and takes three times as long; writers queue for one connection,
+readers have their own and see the last commit. For PostgreSQL it runs in the event loop, on asyncpg.
 
-Who declares tables takes what SQLAlchemy offers for that from here.
+Other modules import what they need from SQLAlchemy to declare tables from here.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from hubbub import bounds
 from hubbub.errors import SettingsError, StoreConflict, StoreFailed
+from hubbub.settings.folders import make_private_folder
 
 __all__ = [
     "BigInteger",
@@ -97,42 +98,42 @@ _OPTIONS: Final = {"sqlite": frozenset[str](), "postgresql+asyncpg": frozenset({
 
 
 class Schema(msgspec.Struct, frozen=True):
-    """Whose tables a database holds, and how they come about."""
+    """The tables of a database: their migrations and the version that the code needs."""
 
     migrations: Path
-    """The folder that has `versions`."""
+    """The folder that contains `versions`."""
     head: str
-    """The last revision. A database that is there already never loads alembic."""
+    """The latest revision. Opening a database that is already at it does not load Alembic."""
     version_table: str
 
 
 class Database(Protocol):
-    """One that is open."""
+    """An open database."""
 
     async def write(self, work: Work[T]) -> T:
-        """Run work in a transaction and keep what it did.
+        """Run `work` in a transaction and commit it.
 
         Raises:
-            StoreConflict: a rule of the tables forbids it.
+            StoreConflict: a constraint of the tables forbids the change.
             StoreFailed: the database does not work.
-            Whatever work raises. In all cases nothing was kept.
+            Any error that `work` raises. In each case the transaction is rolled back.
         """
 
     async def read(self, work: Work[T]) -> T:
-        """Run work that only looks, on one state of the database.
+        """Run `work`, which only reads, on one consistent state of the database.
 
-        Raises: StoreFailed, and whatever work raises.
+        Raises: StoreFailed, and any error that `work` raises.
         """
 
     async def close(self) -> None:
-        """Wait for what is under way, then let go."""
+        """Wait for running transactions, then close the database."""
 
 
 _inserts: dict[tuple[str, str, tuple[str, ...]], tuple[str, list[str]]] = {}
 
 
 def add_row(connection: Connection, table: Table, values: dict[str, Any]) -> None:
-    """Insert one row of plain values: as `execute(insert(table), values)`, at less than half of its cost."""
+    """Insert one row of plain values: like `execute(insert(table), values)`, in less than half the time."""
     key = (connection.dialect.name, table.name, tuple(values))
     written = _inserts.get(key)
     if written is None:
@@ -143,14 +144,14 @@ def add_row(connection: Connection, table: Table, values: dict[str, Any]) -> Non
 
 
 def position_column() -> Column[int]:
-    """Counts rows in the order in which they are made."""
+    """A primary key that numbers rows in the order of their insertion."""
     return Column("position", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True)
 
 
 def read_url(given: str) -> URL:
-    """The address of a database.
+    """Parse the URL of a database.
 
-    Raises: SettingsError, without repeating the address: it may hold a password.
+    Raises: SettingsError, without the URL, because it may contain a password.
     """
     try:
         url = make_url(given)
@@ -162,13 +163,13 @@ def read_url(given: str) -> URL:
     unknown = set(url.query) - _OPTIONS[driver]
     if unknown:
         raise SettingsError(f"a database of this kind takes no option {', '.join(sorted(unknown))}")
-    if "sslmode" in url.query:  # What libpq calls it, and what people copy.
+    if "sslmode" in url.query:  # The name that libpq uses, which people copy.
         url = url.difference_update_query(["sslmode"]).update_query_dict({"ssl": str(url.query["sslmode"])})
     return url.set(drivername=driver)
 
 
 async def open_database(url: URL, schema: Schema) -> Database:
-    """Open a database and bring its tables up to date; others that do the same at this moment wait.
+    """Open a database and run pending migrations; processes that do so at the same time wait for each other.
 
     Raises: StoreFailed.
     """
@@ -183,7 +184,7 @@ async def open_database(url: URL, schema: Schema) -> Database:
 
 def _prepare(connection: Connection, schema: Schema) -> None:
     if connection.dialect.name == "postgresql":
-        # SQLite needs none: its write transactions wait for each other anyway.
+        # SQLite needs no lock: its write transactions wait for each other anyway.
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": schema.version_table})
     found = _revision(connection, schema.version_table)
     if found == schema.head:
@@ -206,7 +207,7 @@ def _revision(connection: Connection, version_table: str) -> str | None:
 
 
 class _Sqlite:
-    """A file. Transactions run in threads, those that write one after the other."""
+    """An SQLite file. Transactions run in threads; writes run one after the other."""
 
     def __init__(self, url: URL) -> None:
         path = Path(url.database or "")
@@ -229,7 +230,7 @@ class _Sqlite:
         return await self._run(self._readers, self._read, work)
 
     def _write(self, work: Work[T]) -> T:
-        # Kept, because to take one out of a pool each time is a sixth of what a small change costs.
+        # Kept open, because taking one from a pool each time is a sixth of the cost of a small change.
         connection = self._write_connection
         if connection is None:
             connection = self._write_connection = self._write_engine.connect()
@@ -249,7 +250,7 @@ class _Sqlite:
         asked_at = time.monotonic()
 
         def transaction() -> T:
-            # While others lock the file, each would wait as long as the driver does, after all that came before it.
+            # While others lock the file, each waits for the driver's timeout, after all before it in the queue.
             if time.monotonic() - asked_at > bounds.SQL_WAIT_S:
                 raise StoreFailed(f"{self._where} is busy")
             try:
@@ -259,7 +260,7 @@ class _Sqlite:
 
         if self._is_closed:
             raise StoreFailed(f"{self._where} is closed")
-        # A caller that goes away does not stop the thread: the transaction is kept whole or not at all.
+        # Cancelling the caller does not stop the thread: the transaction is committed or rolled back as a whole.
         return await asyncio.get_running_loop().run_in_executor(pool, transaction)
 
     async def close(self) -> None:
@@ -276,8 +277,8 @@ class _Sqlite:
 
 
 def _create(path: Path) -> None:
-    """Make the file, so that only its owner can read it; its companions take after it."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Create the file, readable by its owner only; SQLite gives its journal files the same mode."""
+    make_private_folder(path.parent)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
 
 
@@ -296,7 +297,7 @@ def _sqlite_engine(url: URL, begin: str, *pragmas: str) -> Engine:
 
     @event.listens_for(engine, "begin")
     def start(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)  # The driver's own transactions start too late and let readers in between.
+        connection.exec_driver_sql(begin)  # The driver's own transactions start too late: others get in between.
 
     return engine
 
@@ -305,7 +306,7 @@ def _sqlite_engine(url: URL, begin: str, *pragmas: str) -> Engine:
 
 
 class _Postgresql:
-    """A server, reached over a few connections."""
+    """A PostgreSQL server, with a pool of connections."""
 
     def __init__(self, url: URL) -> None:
         self._where = url.set(query={}).render_as_string(hide_password=True).replace("+asyncpg", "")
@@ -339,7 +340,7 @@ class _Postgresql:
 
 
 def _fail(error: Exception, where: str) -> NoReturn:
-    """Say in our words what a database said, without the values that it repeats."""
+    """Convert a database error to one of ours, without the values that the database quotes."""
     if isinstance(error, IntegrityError):
         raise StoreConflict(str(error.orig)) from error
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error

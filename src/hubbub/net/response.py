@@ -1,7 +1,7 @@
-"""The answer to one HTTP request, while it comes: its head, and its body in pieces or whole.
+"""The response to one HTTP request, while it arrives: its head, and its body in chunks or whole.
 
-Filled by `hubbub.net.connection`, read by whoever sent the request. Compressed bodies
-are read as what they hold, a piece at a time, so that a small one cannot become a large one unseen.
+Filled by `hubbub.net.connection`, read by the sender of the request. Compressed bodies are
+decompressed in bounded pieces, so that the size limit applies to the decompressed data.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Final
 
 from hubbub import bounds
-from hubbub.errors import TransportError
+from hubbub.errors import ConnectionFailed, ResponseTooLarge, TransportError
 
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
-class Answer:
-    """The answer to one request."""
+class HttpResponse:
+    """The response to one request."""
 
     __slots__ = (
         "_chunks",
@@ -37,7 +37,7 @@ class Answer:
     def __init__(self, loop: asyncio.AbstractEventLoop, drop: Callable[[], None], on_room: Callable[[], None]) -> None:
         self.status = 0
         self.waiting_bytes = 0
-        """What has come and nobody has taken yet."""
+        """Bytes that were received and not read yet."""
         self._loop = loop
         self._drop = drop
         self._on_room = on_room
@@ -49,7 +49,7 @@ class Answer:
 
     @property
     def is_success(self) -> bool:
-        """Whether the status is one of success."""
+        """Whether the status is a 2xx."""
         return 200 <= self.status < 300
 
     @property
@@ -58,30 +58,30 @@ class Answer:
         return self.header("Content-Type").partition(";")[0].strip().lower()
 
     def header(self, name: str) -> str:
-        """A header's value; empty if it is not there."""
+        """The value of a header; empty if it is missing."""
         return self._headers.get(name.lower(), "")
 
-    # -- filled as it comes ------------------------------------------------------------
+    # -- filled as it arrives ----------------------------------------------------------
 
     def take_head(self, status: int, headers: Mapping[str, str]) -> None:
-        """The head is there."""
+        """Take the status and headers that were received."""
         self.status = status
         self._headers = headers
         self._wake()
 
     def take(self, chunk: bytes) -> None:
-        """A piece of the body is there."""
+        """Take a part of the body that was received."""
         self._chunks.append(chunk)
         self.waiting_bytes += len(chunk)
         self._wake()
 
     def finish(self) -> None:
-        """All of it is there."""
+        """Mark the body as complete."""
         self._is_complete = True
         self._wake()
 
     def fail(self, error: TransportError) -> None:
-        """No more will come."""
+        """Mark the response as failed."""
         self._error = error
         self._wake()
 
@@ -95,7 +95,7 @@ class Answer:
         """Wait for the status and the headers.
 
         Raises:
-            TransportError: there are none.
+            TransportError: the connection ended before them.
         """
         while not self.status:
             if self._error is not None:
@@ -103,10 +103,10 @@ class Answer:
             await self._wait()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body, as it comes; decompressed.
+        """Iterate over the decompressed body as it arrives.
 
         Raises:
-            TransportError: it breaks off.
+            TransportError: the body is incomplete.
         """
         encoding = self.header("Content-Encoding").lower()
         inflating = None if encoding in ("", "identity") else _Inflating(encoding)
@@ -120,10 +120,11 @@ class Answer:
             inflating.end()
 
     async def read(self, limit: int) -> bytes:
-        """The whole body.
+        """Read the whole body, decompressed.
 
         Raises:
-            TransportError: `HTTP_BODY_TOO_LARGE`, or it breaks off.
+            ResponseTooLarge: it is larger than `limit` bytes.
+            TransportError: the body is incomplete.
         """
         announced = self.header("Content-Length")
         if announced.isdecimal() and int(announced) > limit:
@@ -139,12 +140,12 @@ class Answer:
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def close(self) -> None:
-        """Take no more of it: a connection whose answer has not come to its end is dropped."""
+        """Stop reading; the connection is dropped if the body is incomplete."""
         if not self._is_complete:
             self._drop()
 
     async def _next(self) -> bytes:
-        """The next piece; empty at the end."""
+        """Wait for the next chunk; empty at the end."""
         while not self._chunks:
             if self._is_complete:
                 return b""
@@ -172,11 +173,11 @@ class Answer:
 
     def _too_large(self, limit: int) -> TransportError:
         data = {"max_bytes": limit, "status": self.status, "content_type": self.media_type}
-        return TransportError("HTTP_BODY_TOO_LARGE", f"The server's answer is larger than {limit} bytes", data)
+        return ResponseTooLarge(f"The server's answer is larger than {limit} bytes", data)
 
 
 class _Inflating:
-    """A compressed body, a bounded piece at a time."""
+    """Decompresses a body in bounded pieces."""
 
     def __init__(self, encoding: str) -> None:
         if encoding not in ("gzip", "x-gzip", "deflate"):
@@ -184,11 +185,17 @@ class _Inflating:
         self._is_deflate = encoding == "deflate"
         self._inflate = zlib.decompressobj(zlib.MAX_WBITS if self._is_deflate else zlib.MAX_WBITS | 16)
         self._has_begun = False
+        self._ignored_bytes = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         if not self._has_begun and self._is_deflate and chunk[0] & 0x0F != zlib.DEFLATED:
-            self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)  # some send it without its wrapping
+            self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)  # some servers send it without the zlib header
         self._has_begun = True
+        if self._inflate.eof:  # zlib would buffer everything that follows
+            self._ignored_bytes += len(chunk)
+            if self._ignored_bytes > bounds.BODY_PIECE_BYTES:
+                raise _broken(f"more than {bounds.BODY_PIECE_BYTES} bytes follow its compressed body")
+            return
         try:
             while chunk:
                 if piece := self._inflate.decompress(chunk, bounds.BODY_PIECE_BYTES):
@@ -203,4 +210,4 @@ class _Inflating:
 
 
 def _broken(told: str) -> TransportError:
-    return TransportError("TRANSPORT_ERROR", f"The server's answer cannot be read: {told}")
+    return ConnectionFailed(f"The server's answer cannot be read: {told}")

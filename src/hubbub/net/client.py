@@ -1,0 +1,131 @@
+"""The HTTP and WebSocket client for outgoing connections, restricted by an egress policy.
+
+One client for each server, with its own connections and TLS context. It never follows
+redirects, uses proxies from the environment or stores cookies. Each socket is created only
+if `hubbub.net.egress` allows its address. All failures are raised as `TransportError`. The
+HTTP parser is loaded with the first request, websockets with the first WebSocket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from hubbub import bounds
+from hubbub.errors import ConnectionFailed, EgressRefused, TransportError
+from hubbub.net.egress import EgressPolicy, address_kind
+
+if TYPE_CHECKING:
+    from hubbub.net.pool import Pool
+    from hubbub.net.response import HttpResponse
+    from hubbub.net.websocket import WebSocket
+
+_REFUSED: Final = "the name leads to an address that this client does not connect to"
+
+
+class _RefusedAddress(OSError):
+    """An address that the policy refuses. The message does not name it, because it may be internal.
+
+    Not a `HubbubError`, because it is raised where a socket is made: after an OSError aiohappyeyeballs tries the next
+    address, after other errors it gives up.
+    """
+
+
+class _ForbiddenAddress(_RefusedAddress):
+    """An address that no setting can allow."""
+
+
+class HttpClient:
+    """HTTP and WebSocket connections to one server, at addresses that an `EgressPolicy` allows."""
+
+    def __init__(
+        self,
+        egress: EgressPolicy,
+        *,
+        connect_s: float | None = None,
+        idle_s: float | None = None,
+        connect: Callable[[], socket.socket] | None = None,
+    ) -> None:
+        """`connect` returns a connected, non-blocking socket in place of one to the URL's address, such as a Unix
+        socket; it must not block, and must check by itself where it connects.
+        """
+        self._egress = egress
+        self._connect_s = bounds.CONNECT_S if connect_s is None else connect_s
+        self._idle_s = idle_s
+        self._connect = connect
+        self._pool: Pool | None = None
+        self._sockets: set[WebSocket] = set()
+
+    async def send(
+        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None, is_stream: bool = False
+    ) -> HttpResponse:
+        """Send a request and return the response as soon as its headers arrived.
+
+        There is no timeout: use `asyncio.timeout`.
+
+        Raises:
+            TransportError: there is no response.
+        """
+        try:
+            return await self._opened_pool().send(method, url, headers, body, None if is_stream else self._idle_s)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise _unreachable(error) from error
+
+    async def open_websocket(
+        self, url: str, *, headers: Mapping[str, str], protocols: Sequence[str], limit: int
+    ) -> WebSocket:
+        """Open a WebSocket; the handshake has the same timeout as a connection.
+
+        Raises:
+            TransportError: it cannot be opened.
+        """
+        from hubbub.net.websocket import make_connection, shake_hands
+
+        try:
+            async with asyncio.timeout(self._connect_s):
+                connection = make_connection(url, protocols, limit)
+                await self._opened_pool().connect(url, connection)
+                opened = await shake_hands(connection, url, headers, limit)
+        except TimeoutError as error:
+            told = f"The server did not open a WebSocket within {self._connect_s:g} s"
+            raise ConnectionFailed(told, may_have_executed=False) from error
+        except (OSError, ValueError, RuntimeError) as error:
+            raise _unreachable(error) from error
+        self._sockets = {each for each in self._sockets if not each.is_closed} | {opened}
+        return opened
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for each in self._sockets:
+            each.abort()
+        self._sockets.clear()
+        if self._pool is not None:
+            await self._pool.close()
+
+    def _opened_pool(self) -> Pool:
+        if self._pool is None:
+            from hubbub.net.pool import Pool
+
+            self._pool = Pool(self._make_socket, self._connect_s, self._connect)
+        return self._pool
+
+    def _make_socket(self, info: tuple[Any, ...]) -> socket.socket:
+        family, kind, protocol, _, address = info
+        if not self._egress.allows(str(address[0])):
+            raise (
+                _ForbiddenAddress(_REFUSED)
+                if address_kind(str(address[0])) == "forbidden"
+                else _RefusedAddress(_REFUSED)
+            )
+        made = socket.socket(family=family, type=kind, proto=protocol)
+        made.setblocking(False)
+        return made
+
+
+def _unreachable(error: Exception) -> TransportError:
+    if isinstance(error, _RefusedAddress):
+        return EgressRefused(f"Refused: {_REFUSED}", can_be_allowed=not isinstance(error, _ForbiddenAddress))
+    told = getattr(error, "strerror", None) or type(error).__name__
+    return ConnectionFailed(f"The server cannot be reached: {told}", may_have_executed=False)

@@ -1,0 +1,111 @@
+"""Open connections of authenticated callers, which end when their credential is withdrawn.
+
+A credential is checked when a request arrives, but streams, WebSockets and long calls
+outlive that moment. So each of them is registered here, and its credential is checked
+again every `CREDENTIAL_CHECK_S`. A connection ends if its credential is refused, has
+expired, or now stands for another principal or other scopes. Anonymous callers are never
+registered. `hubbub.server.http.endpoint` owns the only instance.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import msgspec
+
+from hubbub import bounds
+from hubbub.protocol.http_headers import Headers
+from hubbub.protocol.model import Principal
+from hubbub.protocol.refusal import Refusal
+from hubbub.security.gate import unauthorized
+
+logger = logging.getLogger("hubbub.security")
+_Credential = tuple[bytes | None, bytes | None]
+
+
+class OpenConnection(msgspec.Struct, eq=False):
+    """A request that is being served, or a WebSocket."""
+
+    headers: Headers
+    principal: Principal
+    end: Callable[[], object]
+    refusal: Refusal | None = None
+    """Why it was ended; None while its credential is valid."""
+
+
+class OpenConnections:
+    """Every open connection of authenticated callers."""
+
+    def __init__(
+        self,
+        authenticate: Callable[[Headers], Awaitable[Principal | Refusal]],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._authenticate = authenticate
+        self._clock = clock
+        self._open: set[OpenConnection] = set()
+        self._checks: dict[_Credential, asyncio.Task[None]] = {}
+        self._check_at = 0.0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, headers: Headers, principal: Principal, end: Callable[[], object]) -> OpenConnection:
+        """Register a connection; `end` is called at each check that finds its credential withdrawn."""
+        connection = OpenConnection(headers, principal, end)
+        self._open.add(connection)
+        return connection
+
+    def remove(self, connection: OpenConnection) -> None:
+        """Remove a connection that has ended."""
+        self._open.discard(connection)
+
+    def sweep(self) -> None:
+        """Start checking every credential, if it is time. A slow check does not delay the others."""
+        now = self._clock()
+        if not self._open or now < self._check_at:
+            return
+        self._check_at = now + bounds.CREDENTIAL_CHECK_S
+        groups: dict[_Credential, list[OpenConnection]] = {}
+        for connection in self._open:
+            groups.setdefault(_credential(connection.headers), []).append(connection)
+        for credential, connections in groups.items():
+            if credential not in self._checks:
+                task = asyncio.ensure_future(self._check(connections))
+                self._checks[credential] = task
+                task.add_done_callback(partial(self._forget_check, credential))
+
+    def _forget_check(self, credential: _Credential, task: asyncio.Task[None]) -> None:
+        del self._checks[credential]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("credential_not_checked", exc_info=error)
+
+    async def _check(self, connections: list[OpenConnection]) -> None:
+        outcome = await self._authenticate(connections[0].headers)
+        ended = 0
+        for connection in connections:
+            refusal = _withdrawal(outcome, connection.principal)
+            if refusal is not None and connection in self._open:
+                ended += connection.refusal is None
+                connection.refusal = refusal
+                connection.end()
+        if ended:
+            fields = {"principal": connections[0].principal.name, "connections": ended}
+            logger.info("credential_withdrawn", extra=fields)
+
+
+def _withdrawal(outcome: Principal | Refusal, principal: Principal) -> Refusal | None:
+    if isinstance(outcome, Refusal):
+        return outcome if outcome.status == 401 else None  # other refusals mean that it cannot be checked at the moment
+    if outcome != principal:
+        return unauthorized("This credential has changed since the connection was opened; connect again")
+    return None
+
+
+def _credential(headers: Headers) -> _Credential:
+    return headers.raw(b"x-api-key"), headers.raw(b"authorization")
