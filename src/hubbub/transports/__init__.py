@@ -1,1 +1,1 @@
-"""Bytes in and out: stdio, HTTP, WebSocket, memory. Knows framing, nothing of calls."""
+"""Transports move framed bytes: stdio, HTTP, WebSocket and memory. They know nothing of calls."""

@@ -1,10 +1,8 @@
-"""CORS: lets pages of allowed origins read what the server answers.
+"""CORS: lets pages of allowed origins read the server's responses.
 
-Starlette's middleware does the work. It is loaded with the first request that
-carries an `Origin`, which only browsers send; every other request goes straight
-through. Which origins are allowed is decided by the same rule as at the gate, which
-refuses the others anyway: CORS protects pages from each other, not the server.
-Wraps the whole HTTP app, so that refusals too can be read by the page that gets them.
+Only browsers send an `Origin`; other requests pass through unchanged. Allowed origins are decided by the
+same rule as in the gate, which refuses the others anyway: CORS protects pages from each other, not the
+server. Wraps the whole HTTP app, so that pages can read refusals too.
 """
 
 from __future__ import annotations
@@ -14,9 +12,9 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from hubbub import bounds
-from hubbub.protocol.authority import ANY, Origins
+from hubbub.protocol.authority import Origins
 from hubbub.protocol.headers import PARAMETER_PREFIX
-from hubbub.protocol.http_headers import Headers
+from hubbub.protocol.http_headers import HeaderList, Headers
 from hubbub.protocol.refusal import Refusal
 from hubbub.transports.http import App, Message, Receive, Scope, Send
 
@@ -34,14 +32,20 @@ HEADERS: Final = (
 )
 EXPOSED: Final = ("Mcp-Session-Id", "X-MCP-Version", "Retry-After", "WWW-Authenticate")
 
+_SAFELISTED: Final = ("Accept", "Accept-Language", "Content-Language")
+"""Headers that browsers always allow, but some still ask for in a preflight."""
 _ORIGIN: Final = b"origin"
+_VARY: Final = b"vary"
 _REQUESTED_METHOD: Final = b"access-control-request-method"
-_REQUESTED: Final = b"access-control-request-headers"
+_REQUESTED_HEADERS: Final = b"access-control-request-headers"
+_REQUESTED_NETWORK: Final = b"access-control-request-private-network"
+_VARY_OF_PREFLIGHTS: Final = b", ".join((_ORIGIN, _REQUESTED_METHOD, _REQUESTED_HEADERS, _REQUESTED_NETWORK)).title()
+_EXPOSED: Final = (b"access-control-expose-headers", ", ".join(EXPOSED).encode())
 _PARAMETER: Final = re.compile(re.escape(PARAMETER_PREFIX) + r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}", re.IGNORECASE)
 
 
 class Cors:
-    """An ASGI app around another. Cookies are allowed unless every origin is."""
+    """An ASGI app that adds CORS headers to another. Cookies are allowed unless all origins are allowed."""
 
     def __init__(
         self,
@@ -55,77 +59,69 @@ class Cors:
         self._check = check
         self._answered = answered
         self._origins = Origins(allowed_origins)
-        self._allowing: App | None = None
-        self._refusing: App | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] == "http":
-            for name, value in scope["headers"]:
-                if name == _ORIGIN:
-                    return await self._serve_page(value, scope, receive, send)
-        await self._app(scope, receive, send)
-
-    async def _serve_page(self, origin: bytes, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope["headers"])
-        if scope["method"] == "OPTIONS" and _REQUESTED_METHOD in headers:
-            # The app never sees a preflight, so whatever it does for every request has to be done here.
-            if self._check(headers) is not None:
-                return await self._app(scope, receive, send)  # which refuses it for the same reason
-            send = self._counting(scope["path"], send)
-        return await self._choose(origin, scope)(scope, receive, send)
+        origin = headers.raw(_ORIGIN)
+        if origin is None:
+            await self._app(scope, receive, send)
+        elif scope["method"] != "OPTIONS" or _REQUESTED_METHOD not in headers:
+            await self._app(scope, receive, self._adding(self._allow(origin), send))
+        elif self._check(headers) is not None:
+            await self._app(scope, receive, send)  # the app refuses it for the same reason
+        else:
+            # The app never sees a preflight, so what it does for every request must be done here.
+            status, fields, body = self._answer_preflight(origin, headers)
+            self._answered(scope["path"], status)
+            await send({"type": "http.response.start", "status": status, "headers": fields})
+            await send({"type": "http.response.body", "body": body})
 
-    def _counting(self, path: str, send: Send) -> Send:
-        async def counted(message: Message) -> None:
+    def _allow(self, origin: bytes) -> HeaderList:
+        """Return the headers that let a page read the response; none if its origin is not allowed."""
+        if not self._origins.allow(origin):
+            return ()
+        if self._origins.any:
+            return ((b"access-control-allow-origin", b"*"),)
+        return ((b"access-control-allow-origin", origin), (b"access-control-allow-credentials", b"true"))
+
+    def _adding(self, allowed: HeaderList, send: Send) -> Send:
+        async def add(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._answered(path, message["status"])
+                fields = message["headers"]
+                vary = b", ".join([*(value for name, value in fields if name == _VARY), b"Origin"])
+                kept = [field for field in fields if field[0] != _VARY]
+                message["headers"] = [*kept, *allowed, _EXPOSED, (_VARY, vary)]
             await send(message)
 
-        return counted
+        return add
 
-    def _choose(self, origin: bytes, scope: Scope) -> App:
-        if not self._origins.allow(origin):
-            if self._refusing is None:
-                self._refusing = _middleware(self._app, origins=())
-            return self._refusing
-        if scope["method"] == "OPTIONS":
-            parameters = _requested_parameters(scope["headers"])
-            if parameters:
-                # Browsers want every name in full, and these are known only to the tools.
-                return self._allow(parameters)
-        if self._allowing is None:
-            self._allowing = self._allow(())
-        return self._allowing
-
-    def _allow(self, parameters: Iterable[str]) -> App:
-        if self._origins.any:
-            return _middleware(self._app, origins=(ANY,), parameters=parameters)
-        return _middleware(self._app, credentials=True, parameters=parameters)
-
-
-def _requested_parameters(headers: Iterable[tuple[bytes, bytes]]) -> list[str]:
-    found: list[str] = []
-    for name, value in headers:
-        if name == _REQUESTED:
-            names = (requested.strip() for requested in value.decode("latin-1").split(","))
-            found += filter(_PARAMETER.fullmatch, names)
-    return found[: bounds.REQUESTED_HEADERS]
-
-
-def _middleware(
-    app: App, *, origins: tuple[str, ...] | None = None, credentials: bool = False, parameters: Iterable[str] = ()
-) -> App:
-    """Starlette's middleware; without a list of origins it allows the one that is there, which we have checked."""
-    from starlette.middleware.cors import CORSMiddleware
-
-    return CORSMiddleware(
-        app,
-        allow_origins=() if origins is None else origins,
-        allow_origin_regex="(?s:.*)" if origins is None else None,
-        allow_methods=METHODS,
-        allow_headers=(*HEADERS, *parameters),
-        allow_credentials=credentials,
-        # An allowed page of the internet may call a server on this machine or network: that is what allowing it means.
-        allow_private_network=True,
-        expose_headers=EXPOSED,
-    )
+    def _answer_preflight(self, origin: bytes, headers: Headers) -> tuple[int, HeaderList, bytes]:
+        """Return status, headers and body of the response to a preflight request."""
+        allowed = self._allow(origin)
+        requested = [name.strip() for name in (headers.get(_REQUESTED_HEADERS) or "").split(",")]
+        # Browsers require every name in full, and only tools know these names.
+        parameters = list(filter(_PARAMETER.fullmatch, requested))[: bounds.REQUESTED_HEADERS]
+        names = sorted({*_SAFELISTED, *HEADERS, *parameters})
+        known = {name.lower() for name in names}
+        wrong = []
+        if not allowed:
+            wrong.append("origin")
+        if headers.get(_REQUESTED_METHOD) not in METHODS:
+            wrong.append("method")
+        if _REQUESTED_HEADERS in headers and not all(name.lower() in known for name in requested):
+            wrong.append("headers")
+        body = b"Disallowed CORS " + ", ".join(wrong).encode() if wrong else b"OK"
+        fields = [
+            (b"content-length", b"%d" % len(body)),
+            (b"content-type", b"text/plain; charset=utf-8"),
+            (_VARY, _VARY_OF_PREFLIGHTS),
+            (b"access-control-allow-methods", ", ".join(METHODS).encode()),
+            (b"access-control-allow-headers", ", ".join(names).encode()),
+            (b"access-control-max-age", b"%d" % bounds.PREFLIGHT_S),
+            *allowed,
+        ]
+        if _REQUESTED_NETWORK in headers:
+            # Allowing an origin includes calls from a public page to a server on this machine or private network.
+            fields.append((b"access-control-allow-private-network", b"true"))
+        return (400 if wrong else 200), fields, body

@@ -1,7 +1,7 @@
-"""The HTTP transport: one ASGI exchange as the rest of Hubbub sees it.
+"""The HTTP transport: one ASGI request and its response, as the rest of Hubbub sees them.
 
-Knows bytes, bounds and slow or vanished callers; knows nothing of JSON-RPC. An answer is
-one piece or a stream of server-sent events. Writing happens in whichever task writes,
+Handles bytes, limits, slow callers and disconnects; knows nothing of JSON-RPC. A response is sent
+in one piece or as a stream of server-sent events. The task that has something to send writes it itself,
 so there is no queue between a handler and the socket.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -35,28 +36,28 @@ _STREAM = (
 
 
 class Direct(msgspec.Struct, eq=False, kw_only=True):
-    """What a server of ours can do besides ASGI; it is the `send` that it gives to the app."""
+    """What our own HTTP server can do beyond ASGI; it passes this to the app as `send`."""
 
     on_left: Callable[[], None] | None = None
-    """Called if the caller leaves before it has its answer."""
+    """Called if the caller disconnects before the response is complete."""
 
     async def __call__(self, message: Message) -> None:
-        """Send, as ASGI has it."""
+        """Send an ASGI message."""
         raise NotImplementedError
 
     def body(self) -> bytes | None:
-        """The body of the request, if all of it has come and nobody has read any of it."""
+        """Return the request body, if it is complete and has not been read."""
         raise NotImplementedError
 
     def whole(self, status: int, headers: HeaderList, body: bytes) -> bool:
-        """Send an answer in one piece, unless something about it is unusual."""
+        """Send a response in one piece; return False if it must be sent through ASGI instead."""
         raise NotImplementedError
 
 
 class Exchange:
     """One HTTP request and the answer being written to it."""
 
-    # What most requests never change is said once, here.
+    # Defaults in the class, because most requests never change these.
     has_left = False
     has_answered = False
     status = 0
@@ -79,9 +80,13 @@ class Exchange:
 
     @property
     def query(self) -> str:
-        """What stands behind the path."""
         query: bytes = self._scope["query_string"]
         return query.decode("latin-1")
+
+    @property
+    def root_path(self) -> str:
+        """The URL path where the app is mounted; empty if it is not mounted."""
+        return quote(self._scope.get("root_path", "")).rstrip("/")
 
     @property
     def scheme(self) -> str:
@@ -90,9 +95,9 @@ class Exchange:
         return scheme
 
     async def body(self) -> bytes:
-        """The request's body, nearly always one chunk that is already there.
+        """Read the request body, nearly always one chunk that has already arrived.
 
-        A sender that is too slow loses its connection: the HTTP server sees to that.
+        The HTTP server closes the connection of a sender that is too slow.
         """
         body = None if self._direct is None else self._direct.body()
         if body is None:
@@ -119,7 +124,7 @@ class Exchange:
     async def reply(
         self, status: int, body: bytes = b"", headers: HeaderList = (), *, kind: bytes = b"application/json"
     ) -> None:
-        """Answer in one piece, of the given media type."""
+        """Send the whole response, of the given media type."""
         self.has_answered = True
         self.status = status
         fields = [(b"content-length", b"%d" % len(body)), *headers]
@@ -127,30 +132,42 @@ class Exchange:
             fields.append((b"content-type", kind))
         if self._direct is not None and self._direct.whole(status, fields, body):
             return
-        await self._send({"type": "http.response.start", "status": status, "headers": fields})
-        await self._send({"type": "http.response.body", "body": body})
+        try:
+            await self._send({"type": "http.response.start", "status": status, "headers": fields})
+            await self._send({"type": "http.response.body", "body": body})
+        except OSError:
+            self._leave()
 
     async def start_stream(self, headers: HeaderList = ()) -> None:
-        """Start answering with server-sent events."""
+        """Start a response of server-sent events."""
         self._streaming = self.has_answered = True
         self.status = 200
         if self._is_watched and self._watcher is None:
             self._watcher = asyncio.ensure_future(self._watch())
-        await self._send({"type": "http.response.start", "status": 200, "headers": [*_STREAM, *headers]})
+        try:
+            await self._send({"type": "http.response.start", "status": 200, "headers": [*_STREAM, *headers]})
+        except OSError:
+            self._leave()
 
     async def write(self, event: bytes) -> None:
-        """Write an encoded event. A reader that takes nothing for too long is cut off by the HTTP server."""
+        """Write an encoded event. The HTTP server disconnects a reader that reads nothing for too long."""
         if self._streaming:
-            await self._send({"type": "http.response.body", "body": event, "more_body": True})
+            try:
+                await self._send({"type": "http.response.body", "body": event, "more_body": True})
+            except OSError:
+                self._leave()
 
     async def end(self) -> None:
-        """End a stream."""
+        """End the stream."""
         if self._streaming:
             self._streaming = False
-            await self._send({"type": "http.response.body", "body": b""})
+            try:
+                await self._send({"type": "http.response.body", "body": b""})
+            except OSError:
+                self._leave()
 
     def watch(self, *, cancel: bool) -> None:
-        """Notice from now on when the caller leaves: a server of ours says so, of another it must be asked."""
+        """Watch for a disconnect of the caller: our own server reports it; with others, `receive` must be awaited."""
         self._task = asyncio.current_task() if cancel else None
         self._is_watched = True
         if self._direct is not None:
@@ -159,7 +176,7 @@ class Exchange:
             self._watcher = asyncio.ensure_future(self._watch())
 
     def unwatch(self) -> None:
-        """Stop noticing."""
+        """Stop watching for a disconnect."""
         self._is_watched = False
         self._task = None
         if self._direct is not None:
@@ -177,20 +194,24 @@ class Exchange:
             self._task.cancel()
 
     async def _watch(self) -> None:
-        while True:
-            try:
-                async with asyncio.timeout(bounds.KEEP_ALIVE_S):
-                    message = await self._receive()
-            except TimeoutError:
-                await self.write(KEEP_ALIVE)
-                continue
-            if message["type"] == "http.disconnect":
-                self._leave()
-                return
+        # Not cancelled at a timeout: an ASGI server may lose the message that a cancelled `receive` would return.
+        receiving = asyncio.ensure_future(self._receive())
+        try:
+            while True:
+                done, _ = await asyncio.wait([receiving], timeout=bounds.KEEP_ALIVE_S)
+                if not done:
+                    await self.write(KEEP_ALIVE)
+                elif receiving.result()["type"] == "http.disconnect":
+                    self._leave()
+                    return
+                else:
+                    receiving = asyncio.ensure_future(self._receive())
+        finally:
+            receiving.cancel()
 
 
-def application(endpoint: Endpoint, *, limit: int = bounds.MESSAGE_BYTES, pages: App | None = None) -> App:
-    """An ASGI application for HTTP requests only. Those of pages go to an app of their own, if there is one."""
+def application(endpoint: Endpoint, *, limit: int, pages: App | None = None) -> App:
+    """Return an ASGI application for HTTP requests. Requests with an `Origin` go to `pages`, if given."""
 
     def app(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         headers = Headers(scope["headers"])

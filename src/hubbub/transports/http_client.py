@@ -1,9 +1,12 @@
-"""The client's end of Streamable HTTP: every request a POST of its own, answered by JSON or a stream.
+"""The client side of Streamable HTTP: each request is a POST, answered with JSON or a stream.
 
-Requests do not wait for each other. A stream that breaks is taken up again where it
-stopped, if the server numbers its events; one that cannot be is lost, and so is the answer.
-In the legacy era there is a session, a stream for what the server says unasked, and a
-DELETE at the end; in the modern era there is none of that. OAuth is not here.
+Requests do not wait for each other. A broken stream is resumed after its last event if the server
+numbers its events; otherwise the stream and its response are lost. The legacy era also has a session,
+a GET stream for messages that belong to no request, and a DELETE at the end; the modern era has none of
+these. OAuth is not implemented here.
+
+A redirect is an error, except one 307 or 308 to the same origin: servers on the Python SDK 1.8 and 1.9
+redirect `/mcp` to `/mcp/`. The new address is then used for the lifetime of the link.
 """
 
 from __future__ import annotations
@@ -15,10 +18,23 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from hubbub import bounds
-from hubbub.errors import ConnectionClosed, HttpError, MessageTooLarge, SessionLost, TransportError
-from hubbub.net.answer import Answer
-from hubbub.net.backoff import STREAM, Backoff
-from hubbub.net.door import Door
+from hubbub.errors import (
+    ConnectionClosed,
+    ConnectionFailed,
+    EventTooLarge,
+    HttpError,
+    HubbubError,
+    InvalidEvent,
+    InvalidResponse,
+    MessageTooLarge,
+    ReconnectsExceeded,
+    SessionLost,
+    TransportError,
+)
+from hubbub.net.backoff import Backoff
+from hubbub.net.client import HttpClient
+from hubbub.net.redirects import same_origin_target
+from hubbub.net.response import HttpResponse
 from hubbub.ports import Outgoing, Receiver, as_it_is
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.protocol.sse import Event, EventDecoder
@@ -29,31 +45,28 @@ _SESSION: Final = "Mcp-Session-Id"
 _VERSION: Final = "MCP-Protocol-Version"
 _POST: Final = {"Accept": f"application/json, {EVENT_STREAM}", "Content-Type": "application/json"}
 _GET: Final = {"Accept": EVENT_STREAM}
+_METHOD_KEEPING_REDIRECTS: Final = (307, 308)
 _SESSION_ID: Final = re.compile(r"[!-~]{1,1024}")
 _ACCEPTED: Final = re.compile(rb'\s*\{\s*"accepted"\s*:\s*true\s*\}\s*')
-_FIELD_BYTES: Final = 64 * 1024
-"""What an event may hold besides its data: names of fields, ids."""
-_SKIPPED: Final = 20
-"""Short streams in a row that bring nothing before we listen no more."""
 _MAY_BE_ASKED_BACK: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 
 Headers = Callable[[], Awaitable[dict[str, str]]]
 
 
 class HttpLink:
-    """One server at one URL."""
+    """Streamable HTTP transport to one server at one URL."""
 
     is_http = True
     is_legacy = False
 
     def __init__(
         self,
-        make_door: Callable[[], Door],
+        make_door: Callable[[], HttpClient],
         url: str,
         headers: Headers,
         *,
-        limit: int = bounds.RESPONSE_BYTES,
-        most_reconnects: int = bounds.RECONNECTS,
+        limit: int,
+        most_reconnects: int,
         on_diagnostic: Callable[[str], Any] | None = None,
         mask: Callable[[str], str] = str,
         hide: Callable[[Any], Any] = as_it_is,
@@ -63,36 +76,36 @@ class HttpLink:
         self._mask = mask
         self._make_door = make_door
         self._door = make_door()
-        self._url = url
+        self._url = self._given_url = url
         self._headers = headers
         self._limit = limit
         self._most_reconnects = most_reconnects
         self._on_diagnostic = on_diagnostic
         self._session_id: str | None = None
         self._offered_id: str | None = None
-        """Of a session that is being opened; until it is, the one before is kept, lost or not."""
+        """Id of a session that is being opened. The previous id is kept until the new session is agreed on."""
         self._version: str | None = None
         self._in_flight = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._listening: asyncio.Task[None] | None = None
         self._is_heard = asyncio.Event()
-        """Set when the server has answered whether it lets us listen."""
+        """Set when the server has accepted or refused the GET stream."""
         self._is_closed = False
 
     async def start(self, receiver: Receiver) -> None:
-        """Nothing is sent yet; each request opens its own connection if none is free."""
+        """Keep the receiver. Nothing is sent yet; each request opens a connection if none is free."""
         self._receiver = receiver
 
     # -- requests ----------------------------------------------------------------------
 
     def send_now(self, outgoing: Outgoing) -> bool:
-        """Never: sending may take a while."""
+        """Return False: sending may have to wait."""
         return False
 
     async def exchange(self, outgoing: Outgoing) -> None:
-        """POST a request and read until its answer has come.
+        """POST a request and read until its response has arrived.
 
-        Raises: TransportError and RemoteError, as the server or the network has it.
+        Raises: TransportError and RemoteError, from the server or the network.
         """
         is_opening = outgoing.method == "initialize"
         if is_opening:
@@ -105,9 +118,9 @@ class HttpLink:
         self._in_flight += 1
         answer = None
         try:
-            answer = await self._door.send("POST", self._url, headers=headers, body=outgoing.body)
+            answer = await self._send("POST", headers, outgoing.body)
             if not answer.is_success:
-                raise await refusal(answer, self._limit, has_session=has_session, mask=self._mask, hide=self.hide)
+                raise await self._refusal(answer, has_session=has_session)
             if is_opening:
                 self._offered_id = _session_id(answer)
             if answer.media_type == EVENT_STREAM:
@@ -122,29 +135,29 @@ class HttpLink:
     async def post(
         self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] | None = None
     ) -> None:
-        """POST a notification or an answer.
+        """POST a notification or a response.
 
-        Raises: TransportError; a refusal by the server is only a diagnostic.
+        Raises: TransportError. If the server refuses the message, that is only a diagnostic.
         """
         all_headers = await self._all_headers(_POST, in_session=not is_stateless)
         all_headers.update(headers or {})
-        answer = await self._door.send("POST", self._url, headers=all_headers, body=message)
+        answer = await self._send("POST", all_headers, message)
         try:
             if not answer.is_success:
                 self._say(f"a notification was answered with status {answer.status}")
-            await answer.read(self._limit)  # so that the connection can be used again
+            await answer.read(self._limit)  # so that the connection can be reused
         finally:
             answer.close()
 
     def withdraw(self, outgoing: Outgoing, reason: str) -> None:
-        """Its stream is already closed, which is all that a modern server needs; a legacy one is told."""
+        """Cancel a request: a modern server notices the closed stream; a legacy one gets a notification."""
         if outgoing.is_stateless or self._version is None or self._is_closed:
             return
         params = {"requestId": outgoing.id, "reason": reason}
         self._spawn(self._tell(encode_notification("notifications/cancelled", params)))
 
     def settle(self, version: str) -> None:
-        """From now on each request names the version; listen to what the server says unasked."""
+        """Send the version with each request from now on, and open the GET stream of the session."""
         self._version = version
         self._session_id, self._offered_id = self._offered_id, None
         if self._listening is not None:
@@ -153,13 +166,13 @@ class HttpLink:
         self._listening = self._spawn(self._listen(self._is_heard))
 
     async def close(self) -> None:
-        """End the session with the server, briefly, and drop all connections."""
+        """End the session with a DELETE, within a time limit, and close all connections."""
         self._is_closed = True
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         if self._in_flight:
-            await self._door.close()  # so that those who wait are told at once
+            await self._door.close()  # so that pending requests fail at once
         if self._session_id is not None and self._version is not None:
             await self._end_session()
         await self._door.close()
@@ -168,37 +181,35 @@ class HttpLink:
 
     # -- one answer --------------------------------------------------------------------
 
-    async def _take_body(self, answer: Answer, outgoing: Outgoing) -> None:
+    async def _take_body(self, answer: HttpResponse, outgoing: Outgoing) -> None:
         body = await answer.read(self._limit)
         if not body.strip():
             raise _invalid(f"The server answered a request with nothing (status {answer.status})")
         if _ACCEPTED.fullmatch(body) and self._listening is not None:
-            return  # it will come on the other stream
+            return  # the response will come on the GET stream
         if not self._receiver.receive(body, outgoing):
-            raise _invalid("The server's answer is no JSON-RPC message")
+            raise _invalid(f"The server's answer cannot be read: {self._receiver.problem}")
         if not outgoing.is_answered:
             raise _invalid("The server answered something that was not asked here")
 
-    async def _follow(self, answer: Answer, outgoing: Outgoing) -> None:
-        """Read the stream of one request, and take it up again as often as it breaks, within bounds."""
+    async def _follow(self, answer: HttpResponse, outgoing: Outgoing) -> None:
+        """Read the stream of one request; resume it when it breaks, up to a limit."""
         reading = _Reading(self._limit)
         while True:
             try:
                 await self._read(answer, reading, outgoing)
-                broken: TransportError | None = None
-            except TransportError as error:
-                if error.code != "TRANSPORT_ERROR":
-                    raise
+                broken: ConnectionFailed | None = None
+            except ConnectionFailed as error:
                 broken = error
             finally:
                 answer.close()
             if outgoing.is_answered:
                 return
             if outgoing.is_stateless or not reading.last_id or self._is_closed:
-                raise broken or TransportError("TRANSPORT_ERROR", "The server's stream ended before its answer")
+                raise broken or ConnectionFailed("The server's stream ended before its answer")
             answer = await self._reconnect(reading, outgoing)
 
-    async def _read(self, answer: Answer, reading: _Reading, outgoing: Outgoing) -> None:
+    async def _read(self, answer: HttpResponse, reading: _Reading, outgoing: Outgoing) -> None:
         async for chunk in answer.chunks():
             for event in reading.feed(chunk):
                 self._deliver(event, outgoing)
@@ -206,7 +217,7 @@ class HttpLink:
                     reading.reconnects = 0
             if outgoing.is_answered:
                 return
-        # Some servers forget the empty line behind their last event.
+        # Some servers omit the empty line after their last event.
         for event in reading.feed(b"\n\n"):
             self._receiver.receive(event.data, outgoing)
 
@@ -214,15 +225,14 @@ class HttpLink:
         if len(event.data) > self._limit:
             raise _event_too_large(self._limit)
         if event.data and not self._receiver.receive(event.data, outgoing):
-            raise TransportError("INVALID_SSE_EVENT_DATA", "The server sent an event that is no JSON-RPC message")
+            raise InvalidEvent(f"The server sent an event that cannot be read: {self._receiver.problem}")
 
-    async def _reconnect(self, reading: _Reading, outgoing: Outgoing) -> Answer:
-        """Take the stream up behind its last event."""
+    async def _reconnect(self, reading: _Reading, outgoing: Outgoing) -> HttpResponse:
+        """Resume a stream after its last event."""
         while True:
             reading.reconnects += 1
             if reading.reconnects > self._most_reconnects:
-                raise TransportError(
-                    "SSE_RECONNECTS_EXCEEDED",
+                raise ReconnectsExceeded(
                     f"The server's stream broke {reading.reconnects} times and brought nothing new",
                     {"reconnects": reading.reconnects - 1},
                 )
@@ -230,36 +240,34 @@ class HttpLink:
             await asyncio.sleep(reading.wait_s())
             try:
                 answer = await self._get(reading.last_id)
-            except TransportError as error:
-                if error.code != "TRANSPORT_ERROR" or (not error.may_have_executed and self._is_closed):
+            except ConnectionFailed as error:
+                if not error.may_have_executed and self._is_closed:
                     raise
                 continue
             reading.begin()
             return answer
 
-    async def _get(self, last_id: str) -> Answer:
+    async def _get(self, last_id: str) -> HttpResponse:
         headers = await self._all_headers(_GET, in_session=True)
         if last_id:
             headers["Last-Event-ID"] = last_id
-        answer = await self._door.send("GET", self._url, headers=headers, is_stream=True)
+        answer = await self._send("GET", headers, is_stream=True)
         if answer.is_success and answer.media_type == EVENT_STREAM:
             return answer
         try:
             if not answer.is_success:
-                raise await refusal(
-                    answer, self._limit, has_session=_SESSION in headers, mask=self._mask, hide=self.hide
-                )
+                raise await self._refusal(answer, has_session=_SESSION in headers)
             data = {"content_type": answer.media_type}
             raise HttpError("The server did not answer with a stream of events", answer.status, data)
         finally:
             answer.close()
 
-    # -- what the server says unasked --------------------------------------------------
+    # -- the GET stream of a legacy session ----------------------------------------------
 
     async def _until_heard(self) -> None:
-        """Many servers ask back on the stream of their own messages only, and what they say before it is open is lost.
+        """Wait for the GET stream: many servers send requests only there, and those sent before it is open are lost.
 
-        A few send the head of that stream with its first event, so nobody waits for long.
+        The wait is short, because a few servers send the response head only with their first event.
         """
         is_heard = self._is_heard
         if is_heard.is_set():
@@ -270,15 +278,15 @@ class HttpLink:
         is_heard.set()
 
     async def _listen(self, is_heard: asyncio.Event) -> None:
-        """Hold the stream of a legacy session open; a server that has none says so."""
+        """Keep the GET stream of a legacy session open; return if the server does not offer one."""
         reading = _Reading(self._limit)
-        while reading.reconnects < _SKIPPED:
+        while reading.reconnects < bounds.EMPTY_STREAMS:
             try:
                 answer = await self._get(reading.last_id)
             except HttpError:
                 return
             except SessionLost:
-                return  # whoever asks next starts a new one, and listens again
+                return  # the next request opens a new session and a new stream
             except ConnectionClosed:
                 return
             except TransportError:
@@ -290,9 +298,10 @@ class HttpLink:
                 await self._hear(answer, reading)
             reading.reconnects += 1
             await asyncio.sleep(reading.wait_s())
-        self._say(f"the stream of the server's own messages ended {_SKIPPED} times in a row and is given up")
+        times = reading.reconnects
+        self._say(f"the stream of the server's own messages ended {times} times in a row and is given up")
 
-    async def _hear(self, answer: Answer, reading: _Reading) -> None:
+    async def _hear(self, answer: HttpResponse, reading: _Reading) -> None:
         clock = asyncio.get_running_loop().time
         since = clock()
         try:
@@ -305,13 +314,13 @@ class HttpLink:
             self._say(f"the stream of the server's own messages broke: {error.message}")
         finally:
             answer.close()
-        if clock() - since > bounds.STEADY_STREAM_S:
+        if clock() - since > bounds.STEADY_S:
             reading.reconnects = 0
 
     # -- the rest ------------------------------------------------------------------------
 
     async def _all_headers(self, fixed: dict[str, str], *, in_session: bool, may_be_new: bool = True) -> dict[str, str]:
-        """The headers of one request. What belongs to an opening, as the rest of its stream does, names the new id."""
+        """Make the headers of one request. With `may_be_new`, a session that is still being opened is named too."""
         if self._is_closed:
             raise ConnectionClosed("The client is closed")
         headers = await self._headers()
@@ -323,6 +332,24 @@ class HttpLink:
             if session_id is not None:
                 headers[_SESSION] = session_id
         return headers
+
+    async def _send(
+        self, method: str, headers: Mapping[str, str], body: bytes | None = None, *, is_stream: bool = False
+    ) -> HttpResponse:
+        """Send to the endpoint; follow one redirect of the given URL that keeps method, body and origin."""
+        asked = self._url
+        answer = await self._door.send(method, asked, headers=headers, body=body, is_stream=is_stream)
+        if answer.status not in _METHOD_KEEPING_REDIRECTS or asked != self._given_url:
+            return answer
+        target = same_origin_target(asked, answer.header("Location"))
+        if target is None or target == asked:
+            return answer
+        answer.close()
+        self._url = target
+        return await self._door.send(method, target, headers=headers, body=body, is_stream=is_stream)
+
+    async def _refusal(self, answer: HttpResponse, *, has_session: bool) -> HubbubError:
+        return await refusal(answer, self._url, self._limit, has_session=has_session, mask=self._mask, hide=self.hide)
 
     async def _tell(self, message: bytes) -> None:
         try:
@@ -355,41 +382,41 @@ class HttpLink:
         if self._on_diagnostic is not None:
             try:
                 self._on_diagnostic(line)
-            except Exception:  # A hook of the user's must not stop anything.
+            except Exception:  # a user's hook must not break the transport
                 return
 
 
 class _Reading:
-    """Where one stream stands, over all the connections that bring it."""
+    """Reading position of one stream, across reconnects."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._decoder = EventDecoder(limit + _FIELD_BYTES)
-        self._backoff = Backoff(STREAM, jitter=0)
+        self._decoder = EventDecoder(limit + bounds.EVENT_FIELD_BYTES)
+        self._backoff = Backoff(bounds.STREAM_RETRY_PAUSES_S, jitter=0)
         self._retry_ms: int | None = None
         self._last_id = ""
         self.reconnects = 0
 
     @property
     def last_id(self) -> str:
-        """Behind which event to go on."""
+        """The event id to resume after."""
         return self._decoder.last_id or self._last_id
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """The events that these bytes complete."""
+        """Return the events that these bytes complete."""
         try:
             return self._decoder.feed(chunk)
         except MessageTooLarge:
             raise _event_too_large(self._limit) from None
 
     def begin(self) -> None:
-        """A new connection brings the rest."""
+        """Continue on a new connection."""
         self._last_id = self.last_id
         self._retry_ms = self._retry if self._decoder.retry_ms is None else self._decoder.retry_ms
-        self._decoder = EventDecoder(self._limit + _FIELD_BYTES)
+        self._decoder = EventDecoder(self._limit + bounds.EVENT_FIELD_BYTES)
 
     def wait_s(self) -> float:
-        """How long to wait first: what the server asked for, exactly, or longer each time."""
+        """How long to wait before reconnecting: exactly what the server asked for, or longer each time."""
         retry_ms = self._retry
         if retry_ms is not None:
             return min(retry_ms / 1000, bounds.LONGEST_RETRY_S)
@@ -401,7 +428,7 @@ class _Reading:
         return self._retry_ms if self._decoder.retry_ms is None else self._decoder.retry_ms
 
 
-def _session_id(answer: Answer) -> str | None:
+def _session_id(answer: HttpResponse) -> str | None:
     found = answer.header(_SESSION).strip()
     if not found:
         return None
@@ -411,10 +438,8 @@ def _session_id(answer: Answer) -> str | None:
 
 
 def _invalid(message: str) -> TransportError:
-    return TransportError("INVALID_RESPONSE", message)
+    return InvalidResponse(message)
 
 
 def _event_too_large(limit: int) -> TransportError:
-    return TransportError(
-        "SSE_EVENT_DATA_TOO_LARGE", f"The server sent an event of more than {limit} bytes", {"max_bytes": limit}
-    )
+    return EventTooLarge(f"The server sent an event of more than {limit} bytes", {"max_bytes": limit})

@@ -1,4 +1,4 @@
-"""HTTP answers that are no success, read for what they mean to a client."""
+"""Turns HTTP error responses of a server into client errors."""
 
 from __future__ import annotations
 
@@ -10,27 +10,29 @@ from msgspec import UNSET
 
 from hubbub import bounds
 from hubbub.errors import HttpError, HubbubError, MessageError, RemoteError, SessionLost
-from hubbub.net.answer import Answer
+from hubbub.net.redirects import describe_redirect
+from hubbub.net.response import HttpResponse
 from hubbub.ports import as_it_is
 from hubbub.protocol.error_forms import METHOD_NOT_FOUND
 from hubbub.protocol.jsonrpc import Envelope, ErrorObject, decode_envelope
 
 _ABOUT_THE_CALLER = (401, 403, 407, 429, 503)
-"""Statuses that say more than any body can: who asks, and when to come back."""
+"""Statuses that are reported as such even if the body is a JSON-RPC error: they concern the credential or the load."""
 
 
 async def refusal(
-    answer: Answer,
+    answer: HttpResponse,
+    url: str,
     limit: int,
     *,
     has_session: bool,
     mask: Callable[[str], str] = str,
     hide: Callable[[Any], Any] = as_it_is,
 ) -> HubbubError:
-    """The error that an answer stands for: a lost session, the server's own error, or the status.
+    """Return the error that a response means: a lost session, the server's own error, or the status.
 
     Raises:
-        TransportError: its body is too large, or breaks off.
+        TransportError: its body is too large or incomplete.
     """
     body = await answer.read(limit)
     error = _rpc_error(body, hide)
@@ -46,14 +48,17 @@ async def refusal(
             data[name] = hide(answer.header(header))
     if error is not None:
         data["error"] = {"code": error.code, "message": error.message}
-    return HttpError(_message(answer, error), answer.status, data)
+    is_text = answer.media_type == "text/plain" or answer.media_type.endswith("json")
+    said = error.message if error is not None else data["body"] if is_text else ""
+    return HttpError(_message(answer, url, said), answer.status, data)
 
 
-def _message(answer: Answer, error: ErrorObject | None) -> str:
+def _message(answer: HttpResponse, url: str, said: str) -> str:
     if 300 <= answer.status < 400:
-        return f"The server answered with a redirect (status {answer.status}), which is never followed"
-    told = f": {error.message}" if error is not None else ""
-    return f"The server answered with status {answer.status}{told}"
+        return describe_redirect(url, answer.status, answer.header("Location"))
+    line = " ".join(said.split())[: bounds.ERROR_TEXT_CHARACTERS]
+    shown = "".join(character for character in line if character.isprintable())
+    return f"The server answered with status {answer.status}" + (f": {shown}" if shown else "")
 
 
 def _rpc_error(body: bytes, hide: Callable[[Any], Any]) -> ErrorObject | None:
@@ -68,7 +73,7 @@ def _rpc_error(body: bytes, hide: Callable[[Any], Any]) -> ErrorObject | None:
 
 
 def _means_lost_session(status: int, error: ErrorObject | None) -> bool:
-    """404 says so, unless it is about the method; some servers say it with 400 and words."""
+    """Whether the session is lost: 404 unless it is about the method; some servers send 400 and mention the session."""
     if status == 404:
         return error is None or error.code != METHOD_NOT_FOUND
     return status == 400 and error is not None and "session" in error.message.lower()

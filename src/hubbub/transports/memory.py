@@ -1,50 +1,109 @@
-"""The memory transport: both ends in one process, a message is a function call."""
+"""The memory transport: client and server in one process; a message is a function call.
+
+Nothing is queued on the way to the client. A request waits while the server runs as many as one connection may have.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
-from typing import Self
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
 
-from hubbub.ports import Connect
+from hubbub import bounds
+from hubbub.errors import ConnectionClosed, MessageTooLarge
+from hubbub.ports import as_it_is
+from hubbub.protocol.jsonrpc import encode_notification
+
+if TYPE_CHECKING:
+    from hubbub.ports import Duplex, InMemoryServer, Outgoing, Receiver
 
 
 class MemoryLink:
-    """A client's end of a connection that never leaves the process.
+    """Client transport to a server in the same process."""
 
-    async with MemoryLink(connect) as link:
-        link.send(b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
-        answer = await link.receive()
-    """
+    is_http = False
+    is_legacy = False
 
-    def __init__(self, connect: Connect) -> None:
-        self._arrived: asyncio.Queue[bytes] = asyncio.Queue()
-        self._duplex = connect(self._arrived.put_nowait, self._drained)
+    def __init__(self, server: InMemoryServer) -> None:
+        self.address = f"memory:{server.info.name}"
+        self.hide: Callable[[Any], Any] = as_it_is
+        self._server = server
+        self._stack = AsyncExitStack()
+        self._duplex: Duplex | None = None
+        self._room: asyncio.Future[None] | None = None
 
-    def send(self, message: bytes) -> None:
-        """Give the server one message."""
-        self._duplex.receive(message)
+    async def start(self, receiver: Receiver) -> None:
+        """Run the server, unless another client already does, and connect to it. Raises what its lifespan raises."""
 
-    async def receive(self, timeout_s: float = 10.0) -> bytes:
-        """The next message from the server."""
-        async with asyncio.timeout(timeout_s):
-            return await self._arrived.get()
+        def deliver(message: bytes) -> None:
+            if self._duplex is not None:
+                receiver.receive(message)
 
-    def waiting(self) -> int:
-        """How many messages have arrived and were not yet received."""
-        return self._arrived.qsize()
+        connect = await self._stack.enter_async_context(self._server.in_memory())
+        # Each client has its own scope, so that state of one client cannot be found by another.
+        scope = f"memory:{os.urandom(16).hex()}"
+        self._duplex = connect(deliver, _give_way, scope=scope, has_every_scope=True)
 
-    async def finish(self) -> None:
-        """Send nothing more; what runs is still answered."""
-        await self._duplex.finish()
+    def send_now(self, outgoing: Outgoing) -> bool:
+        """Send a request, unless the server runs too many."""
+        if self._opened().is_busy:
+            return False
+        self._send(outgoing.body)
+        return True
 
-    async def __aenter__(self) -> Self:
-        return self
+    async def exchange(self, outgoing: Outgoing) -> None:
+        """Send a request as soon as the server accepts more."""
+        while (duplex := self._opened()).is_busy:
+            if self._room is None:
+                self._room = asyncio.get_running_loop().create_future()
+                duplex.when_ready(self._make_room)
+            await asyncio.shield(self._room)
+        self._send(outgoing.body)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    async def post(
+        self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] | None = None
     ) -> None:
-        await self._duplex.close()
+        """Send a notification or a response."""
+        self._send(message)
 
-    async def _drained(self) -> None:
-        """A queue in memory is never slow."""
+    def withdraw(self, outgoing: Outgoing, reason: str) -> None:
+        """Send a cancellation to the server."""
+        params = {"requestId": outgoing.id, "reason": reason}
+        self._send(encode_notification("notifications/cancelled", params))
+
+    def settle(self, version: str) -> None:
+        """Do nothing: the server can already send at any time."""
+
+    async def close(self) -> None:
+        """Disconnect; the last client stops the server."""
+        duplex, self._duplex = self._duplex, None
+        self._make_room()
+        try:
+            if duplex is not None:
+                await duplex.close()
+        finally:
+            await self._stack.aclose()
+
+    def _send(self, message: bytes) -> None:
+        duplex, limit = self._opened(), self._server.message_bytes
+        if len(message) > limit:
+            duplex.refuse(MessageTooLarge("A message", limit, message[: bounds.SALVAGE_BYTES]))
+        else:
+            duplex.receive(message)
+
+    def _opened(self) -> Duplex:
+        if self._duplex is None:
+            raise ConnectionClosed("The client is closed")
+        return self._duplex
+
+    def _make_room(self) -> None:
+        room, self._room = self._room, None
+        if room is not None and not room.done():
+            room.set_result(None)
+
+
+async def _give_way() -> None:
+    """Let the client handle what was just sent, so that a server that sends a lot does not outrun its callbacks."""
+    await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Messages on their way to a client that another task writes: ordered, bounded in bytes."""
+"""A queue of messages that another task writes to a client: ordered, bounded in bytes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from hubbub import bounds
 from hubbub.errors import ConnectionClosed
 
 
 class MessageQueue:
-    """Put never waits. A client that lets too much pile up is given up."""
+    """`put` never waits. If a client leaves too many bytes unread, the queue is closed."""
 
-    def __init__(self, limit: int = bounds.OUTBOX_BYTES, overflowed: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, limit: int, overflowed: Callable[[], None]) -> None:
         self._limit = limit
         self._overflowed = overflowed
         self._messages: deque[bytes] = deque()
@@ -22,9 +21,11 @@ class MessageQueue:
         self._room = asyncio.Event()
         self._room.set()
         self._closed = False
+        self.reason = 0
+        """Close reason, a number that the caller of `close` defines; 0: none."""
 
     def put(self, message: bytes) -> None:
-        """Add a message; one too many closes the queue."""
+        """Add a message; close the queue if it has too many bytes then."""
         if self._closed:
             return
         self._messages.append(message)
@@ -37,10 +38,10 @@ class MessageQueue:
         self._changed.set()
 
     async def get(self) -> bytes:
-        """The next message.
+        """Return the next message.
 
         Raises:
-            ConnectionClosed: there will be none.
+            ConnectionClosed: the queue is closed and empty.
         """
         while not self._messages:
             if self._closed:
@@ -57,8 +58,9 @@ class MessageQueue:
         """Wait while the client does not read."""
         await self._room.wait()
 
-    def close(self) -> None:
-        """Take no more."""
+    def close(self, reason: int = 0) -> None:
+        """Accept no more messages."""
         self._closed = True
+        self.reason = self.reason or reason
         self._room.set()
         self._changed.set()

@@ -1,4 +1,4 @@
-"""The client's end of HTTP+SSE, the transport of 2024-11-05: a stream tells where to post and brings the answers."""
+"""The client side of HTTP+SSE, the transport of 2024-11-05: a stream names the URL to post to and carries responses."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from hubbub import bounds
-from hubbub.errors import HttpError, MessageTooLarge, TransportError
-from hubbub.net.answer import Answer
-from hubbub.net.door import Door
+from hubbub.errors import EventTooLarge, HttpError, HubbubError, MessageTooLarge, TransportClosed, TransportError
+from hubbub.net.client import HttpClient
+from hubbub.net.response import HttpResponse
 from hubbub.ports import Outgoing, Receiver, as_it_is
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.protocol.sse import EventDecoder
@@ -18,18 +18,18 @@ from hubbub.transports.http_refusals import refusal
 
 
 class OldPairLink:
-    """One server; the URL is that of its stream."""
+    """HTTP+SSE transport to one server; the URL is that of its stream."""
 
     is_http = False
     is_legacy = True
 
     def __init__(
         self,
-        door: Door,
+        door: HttpClient,
         url: str,
         headers: Callable[[], Awaitable[dict[str, str]]],
         *,
-        limit: int = bounds.RESPONSE_BYTES,
+        limit: int,
         on_diagnostic: Callable[[str], Any] | None = None,
         mask: Callable[[str], str] = str,
         hide: Callable[[Any], Any] = as_it_is,
@@ -47,7 +47,7 @@ class OldPairLink:
         self._telling: set[asyncio.Task[None]] = set()
 
     async def start(self, receiver: Receiver) -> None:
-        """Open the stream and wait until it tells where to post.
+        """Open the stream and wait for the URL to post to.
 
         Raises: TransportError.
         """
@@ -57,7 +57,7 @@ class OldPairLink:
         if not answer.is_success or answer.media_type != "text/event-stream":
             try:
                 if not answer.is_success:
-                    raise await refusal(answer, self._limit, has_session=False, mask=self._mask, hide=self.hide)
+                    raise await self._refusal(answer, self._url)
                 raise HttpError("The server did not answer with a stream of events", answer.status)
             finally:
                 answer.close()
@@ -65,36 +65,35 @@ class OldPairLink:
         self._reader = asyncio.create_task(self._read(answer, self._target))
         try:
             async with asyncio.timeout(bounds.PROBE_S):
-                await asyncio.shield(self._target)
+                await self._target  # a caller that gives up cancels it, so that no exception is set on it
         except TimeoutError:
-            raise TransportError("TRANSPORT_ERROR", "The server's stream does not tell where to post") from None
+            raise TransportError("The server's stream does not tell where to post") from None
 
     def send_now(self, outgoing: Outgoing) -> bool:
-        """Never: sending may take a while."""
+        """Return False: sending may have to wait."""
         return False
 
     async def exchange(self, outgoing: Outgoing) -> None:
-        """Post a request; its answer will come on the stream."""
+        """POST a request; its response arrives on the stream."""
         await self._post(outgoing.body)
 
     async def post(
         self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Post a notification or an answer."""
+        """POST a notification or a response."""
         await self._post(message)
 
     def withdraw(self, outgoing: Outgoing, reason: str) -> None:
-        """Tell the server to stop."""
+        """Send a cancellation to the server."""
         params = {"requestId": outgoing.id, "reason": reason}
         task = asyncio.create_task(self._tell(encode_notification("notifications/cancelled", params)))
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
 
     def settle(self, version: str) -> None:
-        """Nothing more is needed: the stream brings everything."""
+        """Do nothing: all messages arrive on the stream."""
 
     async def close(self) -> None:
-        """Close the stream."""
         tasks = [task for task in (self._reader, *self._telling) if task is not None]
         for task in tasks:
             task.cancel()
@@ -104,21 +103,24 @@ class OldPairLink:
         if tasks:
             await asyncio.wait(tasks, timeout=bounds.CLOSE_S)
 
+    async def _refusal(self, answer: HttpResponse, url: str) -> HubbubError:
+        return await refusal(answer, url, self._limit, has_session=False, mask=self._mask, hide=self.hide)
+
     async def _post(self, message: bytes) -> None:
         if self._target is None:
-            raise TransportError("TRANSPORT_ERROR", "The client was not started", may_have_executed=False)
+            raise TransportError("The client was not started", may_have_executed=False)
         headers = {**await self._headers(), "Content-Type": "application/json"}
         answer = await self._door.send("POST", self._target.result(), headers=headers, body=message)
         try:
             if not answer.is_success:
-                raise await refusal(answer, self._limit, has_session=False, mask=self._mask, hide=self.hide)
+                raise await self._refusal(answer, self._target.result())
             await answer.read(self._limit)
         finally:
             answer.close()
 
-    async def _read(self, answer: Answer, target: asyncio.Future[str]) -> None:
+    async def _read(self, answer: HttpResponse, target: asyncio.Future[str]) -> None:
         decoder = EventDecoder(self._limit)
-        error = TransportError("TRANSPORT_CLOSED", "The server's stream has ended")
+        error: TransportError = TransportClosed("The server's stream has ended")
         try:
             async for chunk in answer.chunks():
                 for event in decoder.feed(chunk):
@@ -129,7 +131,7 @@ class OldPairLink:
         except TransportError as failure:
             error = failure
         except MessageTooLarge:
-            error = TransportError("SSE_EVENT_DATA_TOO_LARGE", f"An event has more than {self._limit} bytes")
+            error = EventTooLarge(f"An event has more than {self._limit} bytes")
         finally:
             answer.close()
         if not target.done():
@@ -137,11 +139,11 @@ class OldPairLink:
         self._receiver.lost(error)
 
     def _checked(self, told: bytes) -> str:
-        """Where to post. Only at the same origin: our headers may hold secrets that are for nobody else."""
+        """Return the URL to post to. It must have the same origin, because our headers may contain secrets."""
         found = urljoin(self._url, told.decode(errors="replace").strip())
         ours, theirs = urlsplit(self._url), urlsplit(found)
         if (theirs.scheme, theirs.netloc) != (ours.scheme, ours.netloc):
-            raise TransportError("TRANSPORT_ERROR", "The server's stream tells to post to another server")
+            raise TransportError("The server's stream tells to post to another server")
         return found
 
     async def _tell(self, message: bytes) -> None:

@@ -1,8 +1,8 @@
-"""The writing half of stdio: messages gathered during one turn of the loop, written together.
+"""The writing half of stdio: messages of one turn of the event loop are written together.
 
-Putting never waits; whoever can wait asks `drained` first, and the reading half stops
+`put` never waits. Callers that can wait use `drained` first, and the reading half stops
 while the outbox is full, so that a client which does not read costs a bounded amount of
-memory. Pipes and sockets are written by the event loop, the rest directly.
+memory. Pipes and sockets are written by the event loop, other files directly.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from collections.abc import Callable
 
 from hubbub import bounds
 
-_PORTION_BYTES = 64 * 1024  # what a pipe holds
-_ROOM_BYTES = bounds.OUTBOX_BYTES // 4
+_PORTION_BYTES = 64 * 1024  # the capacity of a pipe
 
 
 class Outbox(asyncio.BaseProtocol):
     """Messages to the client, on a pipe or a socket.
 
-    The transport gets no more than it can write at once: what waits for a slow reader
-    waits here, where it is counted and need not be copied.
+    The transport gets no more than it can write at once. The rest waits here, where it is
+    counted and need not be copied.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, gone: asyncio.Event) -> None:
@@ -43,7 +42,7 @@ class Outbox(asyncio.BaseProtocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether the client leaves so much unread that nothing more should be done for it."""
+        """Whether the client leaves so much unread that no more requests should be read."""
         return not self._has_room.is_set()
 
     def when_ready(self, resume: Callable[[], None]) -> None:
@@ -59,18 +58,18 @@ class Outbox(asyncio.BaseProtocol):
         self.flush_soon()
 
     def flush_soon(self) -> None:
-        """Write as soon as the loop has done what it already has to do."""
+        """Write after the callbacks that the event loop has already scheduled."""
         if not self._is_flush_due:
             self._is_flush_due = True
             self._loop.call_soon(self._flush)
 
     async def drained(self) -> None:
         """Wait while the client does not read."""
-        while not self._has_room.is_set():  # others that waited may have filled it again
+        while not self._has_room.is_set():  # another waiter may have filled it again
             await self._has_room.wait()
 
     async def close(self) -> None:
-        """Write what is left, within a bound."""
+        """Write the remaining messages, within a time limit."""
         while self._waiting:
             self._write(self._next_portion())
         if self._transport is not None:
@@ -81,24 +80,21 @@ class Outbox(asyncio.BaseProtocol):
                 await self._closed
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The loop writes for us."""
         assert isinstance(transport, asyncio.WriteTransport)
         self._transport = transport
         transport.set_write_buffer_limits(high=0)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The client has closed its end."""
+        """Let `serve` stop, because the client has closed its end."""
         self.resume_writing()
         self._gone.set()
         if not self._closed.done():
             self._closed.set_result(None)
 
     def pause_writing(self) -> None:
-        """The pipe is full."""
         self._is_paused = True
 
     def resume_writing(self) -> None:
-        """The pipe has taken everything."""
         self._is_paused = False
         self._flush()
 
@@ -106,7 +102,7 @@ class Outbox(asyncio.BaseProtocol):
         self._is_flush_due = False
         while self._waiting and not self._is_paused:
             self._write(self._next_portion())
-        if self.is_full and self._waiting_bytes <= _ROOM_BYTES:
+        if self.is_full and self._waiting_bytes <= bounds.OUTBOX_BYTES // 4:
             self._has_room.set()
             if self._resume is not None:
                 resume, self._resume = self._resume, None
@@ -127,17 +123,17 @@ class Outbox(asyncio.BaseProtocol):
 
 
 class SocketOutbox(Outbox):
-    """An outbox onto a socket that is also the input, which others read."""
+    """An outbox on a socket that is also the input, which is read elsewhere."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The loop would read too."""
+        """Pause reading, because the transport would read the input too."""
         super().connection_made(transport)
         assert isinstance(transport, asyncio.Transport)
         transport.pause_reading()
 
 
 class FileOutbox(Outbox):
-    """An outbox onto a file, a terminal or a device: writing there hardly ever waits."""
+    """An outbox on a file, a terminal or a device, where writing hardly ever blocks."""
 
     def __init__(self, sink: int, loop: asyncio.AbstractEventLoop, gone: asyncio.Event) -> None:
         super().__init__(loop, gone)
@@ -149,19 +145,19 @@ class FileOutbox(Outbox):
             while view:
                 try:
                     view = view[os.write(self._sink, view) :]
-                except BlockingIOError:  # whoever shares the terminal with us made it so
+                except BlockingIOError:  # another process that shares the terminal made it non-blocking
                     select.select([], [self._sink], [])
         except OSError:
             self._gone.set()
 
 
 async def open_outbox(source: int, sink: int, gone: asyncio.Event) -> Outbox:
-    """The outbox for this kind of output; `gone` is set when nobody is there to read."""
+    """Open the outbox for this kind of output; `gone` is set when the reader has closed it."""
     loop = asyncio.get_running_loop()
     if not is_watchable(sink):
         return FileOutbox(sink, loop, gone)
     if stat.S_ISSOCK(os.fstat(sink).st_mode) and os.path.samestat(os.fstat(source), os.fstat(sink)):
-        # The loop takes the output of a pipe transport for broken as soon as it can be read.
+        # A pipe transport treats its output as closed as soon as it is readable.
         _, shared = await loop.connect_accepted_socket(lambda: SocketOutbox(loop, gone), socket.socket(fileno=sink))
         return shared
     _, outbox = await loop.connect_write_pipe(lambda: Outbox(loop, gone), os.fdopen(sink, "wb", buffering=0))
@@ -169,7 +165,7 @@ async def open_outbox(source: int, sink: int, gone: asyncio.Event) -> Outbox:
 
 
 def is_watchable(descriptor: int) -> bool:
-    """Whether the event loop can tell when this can be read or written."""
+    """Whether the event loop can watch this for reading and writing."""
     if os.name == "nt":
         return False
     mode = os.fstat(descriptor).st_mode

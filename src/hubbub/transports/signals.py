@@ -1,17 +1,49 @@
-"""SIGINT and SIGTERM as a wish to stop, SIGHUP as a wish to look again, heard by the event loop."""
+"""Handling of SIGINT and SIGTERM (stop) and SIGHUP (reload) in the event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
+from typing import Any
 
 
 @contextmanager
-def stop_signals(stop: Callable[[], object]) -> Iterator[None]:
-    """Call `stop` at each signal meanwhile. Once one came, those that come later find a process that ends anyway."""
+def notice_stop_signals(notice: Callable[[], object]) -> Iterator[None]:
+    """Call `notice` in this loop when SIGINT or SIGTERM arrives, in addition to the existing handlers."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(notice)
+        handlers[number](number, frame)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        handler = signal.getsignal(number)
+        if callable(handler):
+            handlers[number] = handler
+            signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for known, handler in handlers.items():
+            if signal.getsignal(known) is handle:
+                signal.signal(known, handler)
+
+
+@contextmanager
+def stop_signals(
+    stop: Callable[[], object], numbers: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM)
+) -> Iterator[None]:
+    """Call `stop` at each signal while the block runs. If one came, later ones are ignored: the process ends anyway."""
     loop = asyncio.get_running_loop()
     came: list[int] = []
     watched: list[signal.Signals] = []
@@ -20,7 +52,7 @@ def stop_signals(stop: Callable[[], object]) -> Iterator[None]:
         came.append(number)
         stop()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in numbers:
         try:
             loop.add_signal_handler(number, note, number)
         except (NotImplementedError, RuntimeError):  # Windows, or not the main thread
@@ -32,13 +64,13 @@ def stop_signals(stop: Callable[[], object]) -> Iterator[None]:
         for number in watched:
             loop.remove_signal_handler(number)
             if came:
-                # Closing the loop would bring back the default, and a second signal would be a violent end.
+                # Closing the loop restores the default, and a second signal would kill the process.
                 signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
 def hang_up_signal(ask: Callable[[], object]) -> Iterator[None]:
-    """Call `ask` at each SIGHUP meanwhile; but one that comes because our terminal is gone still ends the process."""
+    """Call `ask` at each SIGHUP while the block runs; one that comes because the terminal is gone ends the process."""
     loop = asyncio.get_running_loop()
     had_terminal = _has_terminal()
 

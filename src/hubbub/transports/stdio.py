@@ -1,9 +1,8 @@
 """The stdio transport: one client on the process's own input and output.
 
-The real streams are taken away from the rest of the process first, so that nothing
-but messages ever reaches the client: what tools print goes to stderr, and what they
-start cannot read the client's messages. Pipes and sockets are read by the event loop;
-files, terminals and devices, which an event loop cannot watch, by one thread.
+The real streams are moved to other descriptors first, so that only messages reach the client: output
+that tools print goes to stderr, and processes that they start cannot read the client's messages. Pipes
+and sockets are read by the event loop; files, terminals and devices, which it cannot watch, by one thread.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _CHUNK_BYTES = 256 * 1024
 
 
 def claim_streams() -> tuple[int, int]:
-    """Take the real stdin and stdout for messages; put the null device and stderr in their place."""
+    """Reserve the real stdin and stdout for messages; replace them with the null device and stderr."""
     null = os.open(os.devnull, os.O_RDWR)
     errors = null if sys.__stderr__ is None else 2
     source, sink = _claim(sys.__stdin__, 0, null, null), _claim(sys.__stdout__, 1, errors, null)
@@ -36,7 +35,7 @@ def claim_streams() -> tuple[int, int]:
 
 
 def _claim(stream: TextIO | None, descriptor: int, instead: int, null: int) -> int:
-    """A standard stream's own descriptor, moved out of reach; one that was closed is the null device."""
+    """Duplicate a standard stream and put `instead` in its place; use the null device for a closed one."""
     if stream is None:
         return os.dup(null)
     if stream.writable():
@@ -46,10 +45,8 @@ def _claim(stream: TextIO | None, descriptor: int, instead: int, null: int) -> i
     return claimed
 
 
-async def serve(
-    connect: Connect, source: int, sink: int, stopped: asyncio.Event, *, limit: int = bounds.MESSAGE_BYTES
-) -> None:
-    """Serve one client until its input ends or somebody sets `stopped`."""
+async def serve(connect: Connect, source: int, sink: int, stopped: asyncio.Event, *, limit: int) -> None:
+    """Serve one client until its input ends or `stopped` is set."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     outbox = await open_outbox(source, sink, stopped)
@@ -77,7 +74,7 @@ def _framed(message: bytes, framer: Framer) -> bytes:
 
 
 class Inbox(asyncio.Protocol):
-    """Bytes from the client, cut into messages and handed to its connection as fast as that can take them."""
+    """Splits the client's bytes into messages and hands them to its connection as fast as it can take them."""
 
     def __init__(self, duplex: Duplex, framer: Framer, outbox: Outbox, ended: asyncio.Event) -> None:
         self._duplex = duplex
@@ -90,24 +87,25 @@ class Inbox(asyncio.Protocol):
         self.read_on: Callable[[], None] = self._resume_transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The loop reads for us."""
         assert isinstance(transport, asyncio.ReadTransport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes; stop reading while too much is going on."""
+        """Take bytes; pause reading while the connection is busy or the outbox is full."""
+        if self._is_over:  # the client asked the process to exit
+            return
         self._messages.extend(self._framer.feed(data))
         self._hand_over()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The input has ended."""
-        self._messages.extend(self._framer.finish())
-        self._is_over = True
-        asyncio.get_running_loop().call_later(bounds.DRAIN_S, self._ended.set)
+        """Handle the rest of the input, which has ended."""
+        if not self._is_over:
+            self._messages.extend(self._framer.finish())
+            self._end_input()
         self._hand_over()
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._is_closed = True
         if self._transport is not None:
             self._transport.close()
@@ -123,8 +121,11 @@ class Inbox(asyncio.Protocol):
                 duplex.receive(message)
             else:
                 duplex.refuse(message)
+            if duplex.has_left:
+                messages.clear()
+                self._end_input()
         if not is_idle:
-            outbox.flush_soon()  # behind the tasks just started: what they answer at once goes out in the same turn
+            outbox.flush_soon()  # after the tasks just started, so that their immediate responses are included
         if duplex.is_busy or outbox.is_full:
             self._wait()
         elif self._is_over:
@@ -132,8 +133,12 @@ class Inbox(asyncio.Protocol):
         else:
             self.read_on()
 
+    def _end_input(self) -> None:
+        self._is_over = True
+        asyncio.get_running_loop().call_later(bounds.DRAIN_S, self._ended.set)
+
     def _wait(self) -> None:
-        """Go on when there is room for more answers, or when some of what runs has finished."""
+        """Pause reading until the outbox has room or running calls have finished."""
         if self._transport is not None and not self._is_over:
             self._transport.pause_reading()
         (self._outbox if self._outbox.is_full else self._duplex).when_ready(self._hand_over)
@@ -153,7 +158,7 @@ async def _open_source(source: int, inbox: Inbox, loop: asyncio.AbstractEventLoo
 
 
 def _read_in_thread(source: int, inbox: Inbox, loop: asyncio.AbstractEventLoop, go: threading.Event) -> None:
-    """Read one chunk at a time; the loop says when it wants the next."""
+    """Read one chunk at a time; wait until the loop asks for the next."""
     try:
         while data := _read(source):
             go.clear()
@@ -170,5 +175,5 @@ def _read(source: int) -> bytes:
     while True:
         try:
             return os.read(source, _CHUNK_BYTES)
-        except BlockingIOError:  # whoever shares the terminal with us made it so
+        except BlockingIOError:  # another process that shares the terminal made it non-blocking
             select.select([source], [], [])

@@ -1,9 +1,9 @@
-"""The client's end of stdio: a server as a child process, one message a line.
+"""The client side of stdio: a server as a child process, one message per line.
 
-The child is started without a shell, in a session of its own, so that it can be ended
-together with everything it has started. It gets a few variables of ours and those it
-was given, nothing else. Its messages go to the receiver as they come; what it says on
-stderr goes to a hook, and its last lines into the error that tells of its end.
+The child is started without a shell, in a session of its own, so that it can be ended together with every
+process it has started, even if we are killed (`guardian`). It gets a few variables of ours and the configured
+ones, nothing else. Its messages go to the receiver as they arrive; its stderr goes to a hook, and the last
+lines of it into the error that reports its end.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from hubbub import bounds
-from hubbub.errors import HubbubError, TransportError
+from hubbub.errors import ConnectionFailed, HubbubError, TransportClosed, TransportError
 from hubbub.ports import Outgoing, Receiver, as_it_is
 from hubbub.protocol.framing import Framer, encode_line
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.transports import guardian
-from hubbub.transports.process_group import end_group, is_alive
 
 INHERITED: Final = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 INHERITED_ON_WINDOWS: Final = (
@@ -29,11 +28,11 @@ INHERITED_ON_WINDOWS: Final = (
     "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE",
 )  # fmt: skip
 _LOOKS: Final = 20
-"""How often we look whether a group is gone: nobody tells us when it is not our own child that ends."""
+"""How often to check whether a process group has ended: the OS notifies us only of our own child."""
 
 
 def environment(given: Mapping[str, str | None]) -> dict[str, str]:
-    """What a child gets: the few variables that programs need to run at all, and those given; None takes one away."""
+    """Return a child's environment: the variables that programs need to run, and the given ones; None removes one."""
     names = INHERITED_ON_WINDOWS if os.name == "nt" else INHERITED
     found = {name: os.environ[name] for name in names if name in os.environ}
     for name, value in given.items():
@@ -45,7 +44,7 @@ def environment(given: Mapping[str, str | None]) -> dict[str, str]:
 
 
 class StdioLink:
-    """One child process."""
+    """Stdio transport to a server in a child process."""
 
     is_http = is_legacy = False
 
@@ -58,9 +57,6 @@ class StdioLink:
         on_stderr_line: Callable[[str], Any] | None = None,
         mask: Callable[[str], str] = str,
         hide: Callable[[Any], Any] = as_it_is,
-        limit: int = bounds.LINE_BYTES,
-        close_s: float = bounds.CLOSE_S,
-        is_guarded: bool = False,
     ) -> None:
         self.hide = hide
         self.address = f"stdio:{command[0]}"
@@ -69,16 +65,13 @@ class StdioLink:
         self._folder = folder
         self._on_stderr_line = on_stderr_line
         self._mask = mask
-        self._limit = limit
-        self._close_s = close_s
-        self._is_guarded = is_guarded
         self._child: _Child | None = None
         self._closing: asyncio.Task[None] | None = None
         self._is_closed = False
 
     @property
     def pid(self) -> int | None:
-        """The child's, once it runs."""
+        """The child's process id, once it runs."""
         return None if self._child is None else self._child.pid
 
     async def start(self, receiver: Receiver) -> None:
@@ -92,7 +85,7 @@ class StdioLink:
         options: dict[str, Any] = {} if os.name == "nt" else {"start_new_session": True}
         try:
             _, child = await loop.subprocess_exec(
-                lambda: _Child(receiver, self._limit, self._on_stderr_line, self._command[0], self._mask),
+                lambda: _Child(receiver, bounds.LINE_BYTES, self._on_stderr_line, self._command[0], self._mask),
                 *self._command,
                 env=variables,
                 cwd=self._folder,
@@ -100,18 +93,16 @@ class StdioLink:
             )
         except (OSError, ValueError) as error:
             told = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
-            raise TransportError(
-                "TRANSPORT_ERROR", f"{self._command[0]!r} cannot be started: {told}", may_have_executed=False
+            raise ConnectionFailed(
+                f"{self._command[0]!r} cannot be started: {told}", may_have_executed=False
             ) from error
         self._child = child
-        if self._is_guarded:
-            guardian.guard(child.pid)
         if self._is_closed:
-            await self._end(child)
-            raise TransportError("CLOSED", "The client was closed while the server started", may_have_executed=False)
+            await child.end(bounds.CLOSE_S)
+            raise TransportClosed("The client was closed while the server started", may_have_executed=False)
 
     def send_now(self, outgoing: Outgoing) -> bool:
-        """Write a request, unless the child is slow, gone, or was never there."""
+        """Write a request; return False if the child is not running or does not read."""
         child = self._child
         if child is None or child.is_leaving or not child.may_write.is_set():
             return False
@@ -120,43 +111,38 @@ class StdioLink:
         return True
 
     async def exchange(self, outgoing: Outgoing) -> None:
-        """Write a request; its answer will come."""
+        """Write a request; its response goes to the receiver."""
         await self._write(outgoing.body)
 
     async def post(
         self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Write a notification or an answer."""
+        """Write a notification or a response."""
         await self._write(message)
 
     def withdraw(self, outgoing: Outgoing, reason: str) -> None:
-        """Tell the server to stop, unless it does not even read."""
+        """Send a cancellation to the server, unless it does not read."""
         child = self._child
         if child is not None and child.may_write.is_set():
             params = {"requestId": outgoing.id, "reason": reason}
             child.write(encode_line(encode_notification("notifications/cancelled", params)))
 
     def settle(self, version: str) -> None:
-        """Nothing more is needed: the server writes when it likes."""
+        """Do nothing: the server can already write at any time."""
 
     async def close(self) -> None:
-        """End the child and all that it started: first its input ends, then TERM, then KILL."""
+        """End the child and all processes it started: close its input, then send TERM, then KILL."""
         self._is_closed = True
         if self._child is None:
             return
         if self._closing is None:
-            self._closing = asyncio.ensure_future(self._end(self._child))
+            self._closing = asyncio.ensure_future(self._child.end(bounds.CLOSE_S))
         await asyncio.shield(self._closing)
-
-    async def _end(self, child: _Child) -> None:
-        await child.end(self._close_s)
-        if self._is_guarded:
-            guardian.release(child.pid)
 
     async def _write(self, message: bytes) -> None:
         child = self._child
         if child is None:
-            raise TransportError("TRANSPORT_ERROR", "The server was not started", may_have_executed=False)
+            raise TransportError("The server was not started", may_have_executed=False)
         if not child.may_write.is_set():
             await child.may_write.wait()
         if child.is_leaving:
@@ -165,7 +151,7 @@ class StdioLink:
 
 
 class _Child(asyncio.SubprocessProtocol):
-    """What the loop tells of the child."""
+    """Handles the pipes and the exit of a child process."""
 
     def __init__(
         self,
@@ -194,18 +180,18 @@ class _Child(asyncio.SubprocessProtocol):
         self.pid = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The child runs."""
         self._transport = cast("asyncio.SubprocessTransport", transport)
         self.pid = self._transport.get_pid()
+        guardian.guard(self.pid)
         self._input = cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0))
 
     @property
     def is_leaving(self) -> bool:
-        """Whether it takes nothing any more."""
+        """Whether the child has ended or closed its input."""
         return self._told.is_set() or self._input.is_closing()
 
     async def last_words(self) -> None:
-        """Wait a little until it is known how and why it ended."""
+        """Wait a short time until its exit status and last lines of stderr are known."""
         try:
             async with asyncio.timeout(bounds.LAST_WORDS_S):
                 await self._told.wait()
@@ -213,36 +199,34 @@ class _Child(asyncio.SubprocessProtocol):
             return
 
     def write(self, data: bytes) -> None:
-        """Give the child bytes.
+        """Write to the child.
 
-        Raises: TransportError, if it is gone.
+        Raises: TransportError, if it has ended.
         """
         if self.is_leaving:
             raise self._ended()
         self.send(data)
 
     def send(self, data: bytes) -> None:
-        """Give a child that is there bytes."""
+        """Write to a child that is running."""
         if not self._unwritten:
             self._loop.call_soon(self._flush)
         self._unwritten.append(data)
 
     def _flush(self) -> None:
-        """What was said in one turn of the loop, in one piece: each is a system call, and wakes the child."""
+        """Write everything from one turn of the loop together: each write is a system call and wakes the child."""
         data, self._unwritten = self._unwritten, []
         if data and not self._input.is_closing():
             self._input.write(data[0] if len(data) == 1 else b"".join(data))
 
     def pause_writing(self) -> None:
-        """The child does not read."""
         self.may_write.clear()
 
     def resume_writing(self) -> None:
-        """The child reads again."""
         self.may_write.set()
 
     def pipe_data_received(self, descriptor: int, data: bytes) -> None:
-        """The child says something."""
+        """Deliver messages from stdout and lines from stderr."""
         if descriptor == 2:
             self._take_errors(data)
             return
@@ -254,20 +238,22 @@ class _Child(asyncio.SubprocessProtocol):
                 receiver.garbled(message)
 
     def pipe_connection_lost(self, descriptor: int, error: Exception | None) -> None:
-        """The child closed a stream: without its output nothing will ever be answered, even if it lives."""
+        """Handle a closed pipe: without its stdout the child can answer nothing, even if it still runs."""
         self._open_outputs.discard(descriptor)
         if descriptor == 0:
             self.may_write.set()
         elif descriptor == 1:
-            # Most often it is about to end, and then its status is worth waiting for.
+            # Most often it is about to exit, and its status is worth waiting for.
             self._give_up_soon()
         elif self._errors:
-            self._take_errors(b"\n")  # a last line that nothing ended
+            self._take_errors(b"\n")  # a last line without a line break
         self._tell_if_complete()
 
     def process_exited(self) -> None:
-        """The child ended; what it wrote before is still worth reading, but children of its own may hold the pipes."""
+        """Handle the child's exit. Its output may be unread, but its own children may keep the pipes open."""
         self.exited.set()
+        if not _is_group_alive(self.pid):
+            guardian.release(self.pid)
         self._give_up_soon()
         self._tell_if_complete()
 
@@ -280,7 +266,7 @@ class _Child(asyncio.SubprocessProtocol):
             self._giving_up = asyncio.get_running_loop().call_later(bounds.LAST_WORDS_S, self._tell)
 
     def _tell(self) -> None:
-        """Once: nothing more will come."""
+        """Report once that the child has ended."""
         if self._giving_up is not None:
             self._giving_up.cancel()
         if self._told.is_set():
@@ -301,7 +287,7 @@ class _Child(asyncio.SubprocessProtocol):
         else:
             how, data["exitstatus"] = f"has ended with status {status}", status
         said = f"; it said: {' | '.join(lines[-3:])}" if lines else ""
-        return TransportError("TRANSPORT_CLOSED", f"The server {self._name!r} {how}{said}", data)
+        return TransportClosed(f"The server {self._name!r} {how}{said}", data)
 
     def _take_errors(self, data: bytes) -> None:
         self._errors += data
@@ -316,33 +302,34 @@ class _Child(asyncio.SubprocessProtocol):
             if self._on_stderr_line is not None:
                 try:
                     self._on_stderr_line(text)
-                except Exception:  # A hook of the user's must not stop the reading.
+                except Exception:  # a user's hook must not stop the reading
                     continue
 
     async def end(self, step_s: float) -> None:
-        """Part with the child, each step within its bound."""
+        """End the child, each step within `step_s`."""
         self._is_ending = True
         self._flush()
         self._input.close()
         if not await self._exits_within(step_s):
-            end_group(self._transport, self.pid, signal.SIGTERM)
+            _end_group(self._transport, self.pid, signal.SIGTERM)
             await self._exits_within(step_s)
         await self._end_rest(step_s)
         if self._input.get_write_buffer_size():
-            self._input.abort()  # what it did not read, it will not read any more
+            self._input.abort()  # it will not read the rest any more
         self._transport.close()
         self._tell()
 
     async def _end_rest(self, step_s: float) -> None:
-        """What the child has started and left behind, and itself if it still runs."""
-        if self.exited.is_set() and is_alive(self.pid):
-            end_group(self._transport, self.pid, signal.SIGTERM)
+        """End the processes that the child left behind, and the child itself if it still runs."""
+        if self.exited.is_set() and _is_group_alive(self.pid):
+            _end_group(self._transport, self.pid, signal.SIGTERM)
             for _ in range(_LOOKS):
                 await asyncio.sleep(step_s / 4 / _LOOKS)
-                if not is_alive(self.pid):
+                if not _is_group_alive(self.pid):
                     break
-        end_group(self._transport, self.pid, signal.SIGKILL)
+        _end_group(self._transport, self.pid, signal.SIGKILL)
         await self._exits_within(step_s)
+        guardian.release(self.pid)
 
     async def _exits_within(self, seconds: float) -> bool:
         try:
@@ -358,3 +345,27 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def _end_group(transport: asyncio.SubprocessTransport, pid: int, number: signal.Signals) -> None:
+    """Send a signal to a child and every process it has started; ignore those that have ended."""
+    try:
+        if os.name == "nt":
+            transport.terminate()
+        else:
+            os.killpg(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _is_group_alive(pid: int) -> bool:
+    """Whether the child or any process it has started is still running."""
+    if os.name == "nt":
+        return False
+    try:
+        os.killpg(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

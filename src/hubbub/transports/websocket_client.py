@@ -1,39 +1,40 @@
-"""The client's end of a WebSocket: one message a frame, subprotocol `mcp.v1`.
+"""The client side of WebSockets: one message per frame, subprotocol `mcp.v1`.
 
-A connection that breaks is opened again, each time after a longer wait. What was open is
-lost with it, and so is a legacy session: the next request of one is refused as such, so
-that the client starts a new session first.
+A broken connection is opened again, each time after a longer wait. Pending requests are lost
+with it, and so is a legacy session: its next request fails with `SessionLost`, so that the
+client opens a new session first.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
 from hubbub import bounds
-from hubbub.errors import ConnectionClosed, HubbubError, SessionLost, TransportError
+from hubbub.errors import ConnectionClosed, HubbubError, SessionLost, TransportClosed, TransportError
 from hubbub.net.backoff import Backoff
-from hubbub.net.door import Door, Socket
+from hubbub.net.client import HttpClient
 from hubbub.ports import Outgoing, Receiver, as_it_is
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.transports.websocket import SUBPROTOCOLS
 
-_TRIES: Final = 8
+if TYPE_CHECKING:
+    from hubbub.net.websocket import WebSocket
 
 
 class WebSocketLink:
-    """One server at one `ws://` or `wss://` URL."""
+    """WebSocket transport to one server at a `ws://` or `wss://` URL."""
 
     is_http = is_legacy = False
 
     def __init__(
         self,
-        door: Door,
+        door: HttpClient,
         url: str,
         headers: Callable[[], Awaitable[dict[str, str]]],
         *,
-        limit: int = bounds.RESPONSE_BYTES,
+        limit: int,
         on_diagnostic: Callable[[str], Any] | None = None,
         hide: Callable[[Any], Any] = as_it_is,
         backoff: Backoff | None = None,
@@ -46,13 +47,13 @@ class WebSocketLink:
         self._limit = limit
         self._on_diagnostic = on_diagnostic
         self._backoff = backoff or Backoff()
-        self._socket: Socket | None = None
+        self._socket: WebSocket | None = None
         self._reader: asyncio.Task[None] | None = None
         self._telling: set[asyncio.Task[None]] = set()
         self._connected = asyncio.Event()
         self._lacks_session = False
-        self._asked_to_open: Socket | None = None
-        """The connection that the last `initialize` went over."""
+        self._asked_to_open: WebSocket | None = None
+        """The connection over which the last `initialize` was sent."""
         self._is_closed = False
         self._failure: HubbubError | None = None
 
@@ -66,11 +67,11 @@ class WebSocketLink:
         self._reader = asyncio.create_task(self._keep_reading())
 
     def send_now(self, outgoing: Outgoing) -> bool:
-        """Never: sending may take a while."""
+        """Return False: sending may have to wait."""
         return False
 
     async def exchange(self, outgoing: Outgoing) -> None:
-        """Send a request, once there is a connection; its answer will come."""
+        """Send a request once there is a connection; its response goes to the receiver."""
         socket = await self._ready()
         if outgoing.method == "initialize":
             self._asked_to_open = socket
@@ -81,11 +82,11 @@ class WebSocketLink:
     async def post(
         self, message: bytes, *, is_stateless: bool = False, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Send a notification or an answer."""
+        """Send a notification or a response."""
         await (await self._ready()).send(message)
 
     def withdraw(self, outgoing: Outgoing, reason: str) -> None:
-        """Tell the server to stop."""
+        """Send a cancellation to the server."""
         if self._socket is not None:
             params = {"requestId": outgoing.id, "reason": reason}
             task = asyncio.create_task(self._tell(encode_notification("notifications/cancelled", params)))
@@ -93,12 +94,11 @@ class WebSocketLink:
             task.add_done_callback(self._telling.discard)
 
     def settle(self, version: str) -> None:
-        """There is a session, unless its connection is gone already."""
+        """Mark the session as open, unless its connection has broken since."""
         if self._asked_to_open is self._socket:
             self._lacks_session = False
 
     async def close(self) -> None:
-        """Close the connection."""
         self._is_closed = True
         self._connected.set()
         tasks = [task for task in (self._reader, *self._telling) if task is not None]
@@ -114,7 +114,7 @@ class WebSocketLink:
         if tasks:
             await asyncio.wait(tasks, timeout=bounds.CLOSE_S)
 
-    async def _ready(self) -> Socket:
+    async def _ready(self) -> WebSocket:
         if not self._connected.is_set():
             await self._connected.wait()
         if self._is_closed:
@@ -124,7 +124,7 @@ class WebSocketLink:
         return self._socket
 
     async def _open(self) -> None:
-        self._socket = await self._door.open_socket(
+        self._socket = await self._door.open_websocket(
             self._url, headers=await self._headers(), protocols=SUBPROTOCOLS, limit=self._limit
         )
         self._connected.set()
@@ -138,17 +138,16 @@ class WebSocketLink:
             self._connected.clear()
             self._socket = None
             self._lacks_session = True
-            broke = TransportError(
-                "TRANSPORT_CLOSED", "The connection to the server broke", {"close_code": socket.close_code}
-            )
+            why = f": {socket.close_reason}" if socket.close_reason else ""
+            broke = TransportClosed(f"The connection to the server broke{why}", {"close_code": socket.close_code})
             self._receiver.interrupted(broke)
             await socket.close()
             await self._reopen(broke)
 
     async def _reopen(self, broke: TransportError) -> None:
-        """Try again, and again later; in the end give up."""
+        """Try to connect several times, each time after a longer wait; then report the connection as lost."""
         error: HubbubError = broke
-        for _ in range(_TRIES):
+        for _ in range(bounds.WEBSOCKET_TRIES):
             self._say("the connection broke and is opened again")
             await asyncio.sleep(self._backoff.next_s())
             try:
@@ -172,5 +171,5 @@ class WebSocketLink:
         if self._on_diagnostic is not None:
             try:
                 self._on_diagnostic(line)
-            except Exception:  # A hook of the user's must not stop anything.
+            except Exception:  # a user's hook must not break the transport
                 return
