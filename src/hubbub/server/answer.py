@@ -1,25 +1,33 @@
-"""From a call to the bytes of its answer: the one place where errors become messages."""
+"""Turns a call into the bytes of its response, and an error into an HTTP response."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
 
-from hubbub.errors import HubbubError, ToolFailure
+from msgspec import Raw
+
+from hubbub.errors import HubbubError, InvalidRequest, ToolFailure
 from hubbub.ports import Peer
-from hubbub.protocol.error_forms import INTERNAL_ERROR, error_object, failure_reply
-from hubbub.protocol.jsonrpc import ErrorObject, encode_error, encode_result
+from hubbub.protocol.error_forms import error_response, failure_reply, http_status
+from hubbub.protocol.jsonrpc import NULL, encode_result
 from hubbub.protocol.model import Call
 from hubbub.protocol.revisions import NEWEST_LEGACY, Revision
 from hubbub.protocol.shape import shape
 from hubbub.server.threads import is_being_cancelled
 
+if TYPE_CHECKING:
+    from hubbub.ports import HttpExchange
+    from hubbub.protocol.http_headers import HeaderList
+    from hubbub.protocol.refusal import Refusal
+
 logger = logging.getLogger("hubbub.server")
 
 
 async def answer(peer: Peer, call: Call, identity: dict[str, Any]) -> tuple[bytes, HubbubError | None]:
-    """The encoded response to a call, and the error it carries if it carries one."""
+    """Return the encoded response to a call, and the error in it, if any."""
     revision = call.caller.revision
     try:
         try:
@@ -27,31 +35,41 @@ async def answer(peer: Peer, call: Call, identity: dict[str, Any]) -> tuple[byte
         except ToolFailure as failure:
             if call.method != "tools/call" or not (revision.is_mcp or failure.as_result):
                 raise
-            reply = failure.result or failure_reply(failure, call.params.name)
+            tool = None if isinstance(call.params, HubbubError) else call.params.name
+            reply = failure.result or failure_reply(failure, tool)
             if not revision.is_mcp:
                 revision = NEWEST_LEGACY  # the pack's contract has one form for every caller
         return encode_result(call.id, shape(reply, revision, identity)), None
     except HubbubError as error:
-        return _encode_error(call, error, revision), error
+        return error_response(call.id, error, revision, call.method), error
     except asyncio.CancelledError:
         if is_being_cancelled():
             raise
         return _internal_error(call)
-    except Exception:
+    except (Exception, KeyboardInterrupt, SystemExit):  # raised by handlers: only signals end the process
         return _internal_error(call)
-
-
-def _encode_error(call: Call, error: HubbubError, revision: Revision) -> bytes:
-    form = error_object(error, revision)
-    try:
-        return encode_error(call.id, form)
-    except Exception:  # JSON cannot carry its data or its text, but the caller waits for an answer.
-        logger.exception("the error of %s cannot be written", call.method)
-        message = form.message.encode(errors="replace").decode()
-        return encode_error(call.id, ErrorObject(form.code, message))
 
 
 def _internal_error(call: Call) -> tuple[bytes, HubbubError]:
     logger.exception("%s failed", call.method)
     wrong = HubbubError("Internal error")
-    return encode_error(call.id, ErrorObject(INTERNAL_ERROR, wrong.message)), wrong
+    return error_response(call.id, wrong, call.caller.revision), wrong
+
+
+def respond_error(
+    exchange: HttpExchange,
+    error: HubbubError,
+    revision: Revision = NEWEST_LEGACY,
+    identifier: Raw = NULL,
+    *,
+    status: int | None = None,
+    headers: HeaderList = (),
+) -> Awaitable[None]:
+    """Answer an HTTP request with an error; the status follows from the error unless one is given."""
+    body = error_response(identifier, error, revision)
+    return exchange.reply(http_status(error) if status is None else status, body, headers)
+
+
+def refuse(exchange: HttpExchange, refusal: Refusal) -> Awaitable[None]:
+    """Answer an HTTP request that was refused."""
+    return respond_error(exchange, InvalidRequest(refusal.message), status=refusal.status, headers=refusal.headers)

@@ -1,10 +1,10 @@
-"""Inputs declared as parameters: asked of the person before the handler starts.
+"""Declared inputs: parameters that the person is asked for before the handler starts.
 
     async def book(flight: str, seat: Annotated[Seat, Ask("Which seat?")]) -> Booking
 
-`seat` is not part of the tool's schema. Since nothing has run when the question
-goes out, nothing is parked while the person thinks: in the modern era the answers
-arrive with the repeated request, and any node can serve it.
+`seat` is not part of the tool's schema. The question is sent before the handler runs, so
+nothing is suspended while the person thinks: in the modern era the answers arrive with
+the repeated request, and any node can serve it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Raw
 
 from hubbub.errors import InvalidParams, MissingCapability, ToolError
 from hubbub.protocol.forms import decode_form, form_schema
 from hubbub.protocol.model import Call, Caller
 from hubbub.protocol.wire import InputRequired
+from hubbub.rounds import read_responses
 
 if TYPE_CHECKING:
     from hubbub.server.context import Context
@@ -44,39 +45,21 @@ class _Answer(msgspec.Struct):
     content: Raw = Raw(b"{}")
 
 
-def read_responses(raw: Raw | UnsetType) -> dict[str, Raw]:
-    """The `inputResponses` of a repeated request.
-
-    Raises:
-        InvalidParams: they are not an object of objects.
-    """
-    if raw is UNSET:
-        return {}
-    try:
-        responses = msgspec.json.decode(raw, type=dict[str, Raw])
-    except msgspec.DecodeError:
-        raise InvalidParams("`inputResponses` must be an object with one answer for each question") from None
-    for key, value in responses.items():
-        if memoryview(value)[0] != ord("{"):
-            raise InvalidParams(f"The answer {key!r} in `inputResponses` must be an object")
-    return responses
-
-
 def require_form(caller: Caller) -> None:
-    """Ask only where a person can fill in a form.
+    """Check that the client can show forms to a person.
 
     Raises:
-        MissingCapability: the client cannot ask a person, or only lets them open pages.
+        MissingCapability: the client cannot ask a person, or can only open URLs.
     """
     declared = caller.capabilities.get("elicitation")
-    # Without a mode it is the only one there was at first; with one it must be this.
+    # `elicitation` without a mode means forms, the only mode in its first revision.
     only_others = isinstance(declared, dict) and "url" in declared and "form" not in declared
     if only_others or caller.revision.elicitation == "none" or not caller.can("elicitation"):
         raise MissingCapability({"elicitation": {"form": {}} if only_others else {}})
 
 
 def answers_or_questions(asks: Mapping[str, Ask], call: Call) -> dict[str, Any] | InputRequired:
-    """The declared inputs of a modern call, or the questions that are still open."""
+    """Return the declared inputs of a modern call, or the questions that are not answered yet."""
     responses = read_responses(call.params.input_responses)
     missing = {key: ask.question() for key, ask in asks.items() if key not in responses}
     if missing:
@@ -86,7 +69,7 @@ def answers_or_questions(asks: Mapping[str, Ask], call: Call) -> dict[str, Any] 
 
 
 async def gather_answers(asks: Mapping[str, Ask], context: Context) -> dict[str, Any]:
-    """Ask everything at once, of a caller who can be asked while the call is open."""
+    """Ask all questions at once, of a caller that can answer while the call runs."""
     answers = await asyncio.gather(*(context.elicit(ask.message, ask.form, key=key) for key, ask in asks.items()))
     for key, answer in zip(asks, answers, strict=True):
         if not answer.accepted:

@@ -1,7 +1,7 @@
-"""Who hears of changes: every open session, and every `subscriptions/listen`.
+"""Broadcasts changes to every open session and `subscriptions/listen` stream.
 
-Publishing never waits. A listener that cannot keep up holds each distinct change
-once and hears the newest, because a change is a hint to look again, not a record.
+Publishing never waits. For a listener that cannot keep up, each distinct change is kept
+once, in its newest form, because a change is a hint to reload, not a record.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Any, Protocol
 import msgspec
 
 from hubbub import bounds
-from hubbub.ports import Peer
+from hubbub.ports import ReturnPath
 from hubbub.protocol.model import Call, Note
 from hubbub.protocol.params import ListenFilter
+from hubbub.shares import Shares
 
 SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 TOOLS_CHANGED = "notifications/tools/list_changed"
@@ -25,60 +26,66 @@ RESOURCE_UPDATED = "notifications/resources/updated"
 
 
 EVERY_SCOPE = "*"
-"""The scope of a listener that hears everything and passes it on."""
+"""The scope of a listener that receives every change and forwards it."""
 
 
 class Listener(Protocol):
-    """Someone who may want to hear of a change."""
+    """Receives changes of a server."""
 
     @property
     def scope(self) -> str | None:
-        """Where their state lives: some changes concern nobody else."""
+        """The scope of the listener's state; some changes concern only one scope."""
+
+    @property
+    def principal(self) -> str | None:
+        """The name of the principal that listens; None: it receives everything and forwards it."""
 
     @property
     def watching(self) -> Collection[str]:
-        """The resources that it is told of."""
+        """The URIs of the resources that it is subscribed to."""
 
     def hear(self, note: Note) -> None:
-        """Take the change or ignore it; never wait and never fail."""
+        """Handle the change or ignore it; must neither wait nor raise."""
 
 
 class Audience:
-    """Everyone who listens to one server."""
+    """The listeners of one server."""
 
     def __init__(self) -> None:
         self._listeners: dict[Listener, None] = {}
+        self.listens = Shares(bounds.LISTENERS)
+        """Open `subscriptions/listen` streams by owner."""
         self.left: Callable[[], None] | None = None
-        """Called when somebody listens no more."""
+        """Called after a listener was removed."""
 
-    def end_listens(self, back: Peer | None = None) -> None:
-        """Answer open listens, all of them or those of one connection."""
+    def end_listens(self, back: ReturnPath | None = None) -> None:
+        """End open `subscriptions/listen` requests with a response: all of them, or those of one connection."""
         for listener in list(self._listeners):
             if isinstance(listener, Listen) and (back is None or listener.back is back):
                 listener.end()
 
-    def listens_of(self, back: Peer) -> int:
-        """How many listens one connection holds open."""
+    def listens_of(self, back: ReturnPath) -> int:
+        """Return how many `subscriptions/listen` requests one connection has open."""
         return sum(isinstance(listener, Listen) and listener.back is back for listener in self._listeners)
 
     def add(self, listener: Listener) -> None:
-        """Start telling this listener."""
         self._listeners[listener] = None
 
     def remove(self, listener: Listener) -> None:
-        """Stop telling this listener."""
         if listener in self._listeners:
             del self._listeners[listener]
             if self.left is not None:
                 self.left()
 
     def watched(self) -> set[str]:
-        """Every resource that somebody is told of."""
+        """Return the URIs of all resources with a subscriber."""
         return {uri for listener in self._listeners for uri in listener.watching}
 
     def publish(self, note: Note) -> None:
-        """Tell everyone whom it concerns."""
+        """Pass a notification to every listener that it concerns."""
         for listener in list(self._listeners):
+            if note.principal is not None and listener.principal not in (note.principal, None):
+                continue
             if note.scope is None or listener.scope in (note.scope, EVERY_SCOPE):
                 listener.hear(note)
 
@@ -87,9 +94,10 @@ class Audience:
 
 
 class Listen:
-    """One `subscriptions/listen`: takes what its filter lets through, tags it, passes it on."""
+    """One `subscriptions/listen` request: filters changes, adds its subscription id and sends them."""
 
-    def __init__(self, call: Call, wanted: ListenFilter) -> None:
+    def __init__(self, call: Call, wanted: ListenFilter, may_watch: Callable[[str], bool] = lambda uri: True) -> None:
+        """`may_watch` returns whether the caller may see a resource."""
         self._call = call
         self._methods = {
             method
@@ -100,33 +108,38 @@ class Listen:
             )
             if is_wanted
         }
-        self._uris = set(wanted.resource_subscriptions)
+        self._uris = set(filter(may_watch, wanted.resource_subscriptions))
         self._waiting: dict[bytes, Note] = {}
         self._arrived = asyncio.Event()
         self._ended = False
 
     @property
-    def back(self) -> Peer:
-        """Where the notes go."""
+    def back(self) -> ReturnPath:
+        """The return path that the notifications are sent to."""
         return self._call.back
 
     @property
     def scope(self) -> str | None:
-        """Where the listening caller's state lives."""
+        """The scope of the caller's state."""
         return self._call.caller.state_scope
 
     @property
+    def principal(self) -> str:
+        """The name of the caller's principal."""
+        return self._call.caller.principal.name
+
+    @property
     def watching(self) -> Collection[str]:
-        """The resources that it is told of."""
+        """The URIs of the resources that it is subscribed to."""
         return self._uris
 
     @property
     def tag(self) -> dict[str, Any]:
-        """The `_meta` that names this subscription: the id of the request that opened it."""
+        """The `_meta` with the subscription id: the id of the request that opened it."""
         return {SUBSCRIPTION_KEY: self._call.id}
 
     def hear(self, note: Note) -> None:
-        """Keep the note until the stream takes it."""
+        """Keep the notification until `relay` sends it, if it matches the filter."""
         if note.method not in self._methods and not (note.method == RESOURCE_UPDATED and note.params.uri in self._uris):
             return
         params = {} if note.params is msgspec.UNSET else msgspec.to_builtins(note.params)
@@ -138,12 +151,12 @@ class Listen:
         self._arrived.set()
 
     def end(self) -> None:
-        """Let the stream end with an answer."""
+        """End the stream with a response."""
         self._ended = True
         self._arrived.set()
 
     async def relay(self) -> None:
-        """Pass notes on until the end."""
+        """Send notifications until `end` is called."""
         while True:
             while self._waiting:
                 note = self._waiting.pop(next(iter(self._waiting)))

@@ -1,4 +1,4 @@
-"""Completion: suggestions while someone fills in a prompt or a resource template."""
+"""Completion: suggestions for the arguments of prompts and resource templates."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from hubbub import bounds
+from hubbub.errors import DefinitionError
 from hubbub.protocol.params import CompleteParams
 from hubbub.protocol.wire import CompleteReply, Completion
 from hubbub.server.threads import Threads, run_in_thread
@@ -16,20 +17,28 @@ Suggest = Callable[..., Any]
 
 
 class Completions:
-    """Who suggests values for which argument of what."""
+    """The completion functions of a server, by prompt or template and argument."""
 
     def __init__(self) -> None:
         self._suggest: dict[tuple[str, str], Suggest] = {}
 
     def add(self, reference: str, argument: str, suggest: Suggest) -> None:
-        """Let `suggest(value)`, or `suggest(value, others)`, complete an argument of a prompt or template."""
+        """Let `suggest(value)`, or `suggest(value, others)`, complete an argument of a prompt or template.
+
+        Raises:
+            DefinitionError: it is an asynchronous generator.
+        """
+        if inspect.isasyncgenfunction(suggest):
+            raise DefinitionError(
+                f"{suggest!r} is an asynchronous generator; write a function that returns a list of strings"
+            )
         self._suggest[reference, argument] = suggest
 
     def __len__(self) -> int:
         return len(self._suggest)
 
-    async def complete(self, params: CompleteParams, threads: Threads) -> CompleteReply:
-        """Suggestions for what has been typed; none if nobody suggests."""
+    async def complete(self, params: CompleteParams, threads: Threads, owner: str = "") -> CompleteReply:
+        """Return suggestions for a partial value; none if the argument has no completion function."""
         reference = params.ref.name if params.ref.type == "ref/prompt" else params.ref.uri
         suggest = self._suggest.get((reference, params.argument.name))
         if suggest is None:
@@ -38,7 +47,7 @@ class Completions:
         if inspect.iscoroutinefunction(suggest):
             values = await suggestion()
         else:
-            values = await run_in_thread(threads, suggestion, {})
+            values = await run_in_thread(threads, suggestion, {}, owner)
             values = await values if inspect.isawaitable(values) else values
         return _reply(values)
 

@@ -1,7 +1,7 @@
-"""What a handler sees of its call: report progress, log, ask the person or model behind it.
+"""The context of a call: lets a handler report progress, log, and ask the person or model of the client.
 
-A handler gets one by naming a parameter of type `Context`. Every question works in
-both eras; how it travels is the business of `call.back`.
+A handler gets one by declaring a parameter of type `Context`. Every question works in
+both eras; `call.back` decides how it is sent.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from hubbub.errors import ConnectionClosed, InvalidParams, MissingCapability
-from hubbub.ports import Interruptible
 from hubbub.protocol.content import Text
 from hubbub.protocol.forms import decode_form, form_schema
 from hubbub.protocol.jsonrpc import NULL
 from hubbub.protocol.model import NO_META, Call, Caller, Note, RawReply
-from hubbub.protocol.wire import MessageParams, ProgressParams
+from hubbub.protocol.wire import LogMessage, ProgressParams, Root
 from hubbub.server.asking import require_form
 
 if TYPE_CHECKING:
@@ -51,8 +50,8 @@ class SamplingMessage(msgspec.Struct):
     content: Any
 
 
-class Sampled(msgspec.Struct, rename="camel"):
-    """What the client's model answered."""
+class SamplingResult(msgspec.Struct, rename="camel"):
+    """The answer of the client's model."""
 
     role: str
     content: Any
@@ -64,13 +63,6 @@ class Sampled(msgspec.Struct, rename="camel"):
         """The answer's text."""
         parts = self.content if isinstance(self.content, list) else [self.content]
         return "".join(part.get("text", "") for part in parts if isinstance(part, dict))
-
-
-class Root(msgspec.Struct):
-    """A folder or file that the client lets the server look at."""
-
-    uri: str
-    name: str | UnsetType = UNSET
 
 
 class _ElicitAnswer(msgspec.Struct):
@@ -89,24 +81,24 @@ class Context:
         self.call = call
         self.server = server
         self.is_cancelled = False
-        """Whether the caller no longer wants the answer. An async handler is told by `CancelledError`;
-        one that runs in a thread looks here now and then."""
+        """Whether the caller cancelled the call. An async handler gets `CancelledError`;
+        one that runs in a thread should check this now and then."""
         self.result_meta: dict[str, Any] = {}
-        """Goes into `_meta` of a tool's result; keys have a prefix of your own, as in `example.com/cost`."""
+        """Added to `_meta` of a tool's result; use keys with a prefix of your own, as in `example.com/cost`."""
         self._loop = asyncio.get_running_loop()
         self._ended = False
         self._waiting: set[Future[Any]] = set()
 
     @property
     def caller(self) -> Caller:
-        """Who calls: principal, client name, capabilities, revision."""
+        """The caller: principal, client name, capabilities, revision."""
         return self.call.caller
 
     @property
     def scope(self) -> str | None:
-        """Names where the caller's state belongs: its session, cookie or process, or whoever it proved to be.
+        """Identifies the caller's state: by its session, cookie or process, or by its principal.
 
-        None where a call follows from no other: an unknown caller of the stateless era.
+        None if calls of the caller cannot be related to each other: an unauthenticated caller of the stateless era.
         """
         return self.call.caller.state_scope
 
@@ -129,27 +121,27 @@ class Context:
         """Send a log message to the client, if it wants messages of this level."""
         if self._ended or not self.caller.hears(level):
             return
-        params = MessageParams(level, data, UNSET if logger is None else logger)
+        params = LogMessage(level, data, UNSET if logger is None else logger)
         await self.call.back.notify(Note("notifications/message", params))
 
     async def debug(self, data: Any) -> None:
-        """Log for whoever looks for a fault."""
+        """Log details for debugging."""
         await self.log("debug", data)
 
     async def info(self, data: Any) -> None:
-        """Log what normally happens."""
+        """Log normal events."""
         await self.log("info", data)
 
     async def warning(self, data: Any) -> None:
-        """Log what may become a fault."""
+        """Log a possible problem."""
         await self.log("warning", data)
 
     async def error(self, data: Any) -> None:
-        """Log a fault."""
+        """Log an error."""
         await self.log("error", data)
 
     async def elicit(self, message: str, form: type[T], *, key: str | None = None) -> Elicited[T]:
-        """Ask the person to fill in a form, given as a dataclass, TypedDict, Struct or model of plain fields.
+        """Ask the person to fill in a form, given as a dataclass, TypedDict, Struct or model with simple fields.
 
         Raises:
             MissingCapability: the client cannot ask a person.
@@ -172,7 +164,7 @@ class Context:
         return Elicited(answer.action, msgspec.json.decode(answer.content) if accepted else None)
 
     async def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited[None]:
-        """Ask the person to open a page, for what must not pass through the client (logins, payments)."""
+        """Ask the person to open a URL, for data that must not pass through the client (logins, payments)."""
         self._require("elicitation", has_revision=self.caller.revision.elicitation == "url", mode="url")
         params: dict[str, Any] = {"mode": "url", "message": message, "url": url}
         if not self.caller.revision.rounds:
@@ -189,11 +181,11 @@ class Context:
         temperature: float | None = None,
         key: str | None = None,
         **more: Any,
-    ) -> Sampled:
-        """Let the client's model write something; `more` are further parameters of `sampling/createMessage`.
+    ) -> SamplingResult:
+        """Request a completion from the client's model; `more` are further parameters of `sampling/createMessage`.
 
         Raises:
-            MissingCapability: the client lends no model.
+            MissingCapability: the client offers no model.
         """
         self._require("sampling")
         if isinstance(messages, str):
@@ -203,10 +195,10 @@ class Context:
             params["systemPrompt"] = system
         if temperature is not None:
             params["temperature"] = temperature
-        return await self._ask("sampling/createMessage", params, Sampled, key)
+        return await self._ask("sampling/createMessage", params, SamplingResult, key)
 
     async def roots(self, *, key: str | None = None) -> list[Root]:
-        """The folders and files that the client lets us look at.
+        """Return the folders and files that the client lets the server use.
 
         Raises:
             MissingCapability: the client has no roots.
@@ -215,15 +207,14 @@ class Context:
         return (await self._ask("roots/list", {}, _RootsAnswer, key)).roots
 
     async def close_stream(self) -> None:
-        """Let a legacy HTTP client poll: end its open stream now, and let it come back for the rest.
+        """End the open stream of a legacy HTTP client, which then polls for the rest.
 
-        Useful before a long wait; does nothing where there is no stream to close.
+        Useful before a long wait; does nothing if there is no stream to close.
         """
-        if isinstance(self.call.back, Interruptible):
-            await self.call.back.release()
+        await self.call.back.release()
 
     def wait(self, question: Coroutine[Any, Any, T]) -> T:
-        """From a synchronous handler, which runs in a thread: `context.wait(context.progress(1))`.
+        """Wait for a coroutine of this context in a synchronous handler: `context.wait(context.progress(1))`.
 
         Raises:
             ConnectionClosed: the call was cancelled; a thread can be stopped nowhere else.
@@ -240,7 +231,7 @@ class Context:
             self._waiting.discard(answer)
 
     def end(self) -> None:
-        """The call is answered or cancelled: nobody listens to its progress or answers its questions any more."""
+        """Mark the call as answered or cancelled: progress and questions are no longer sent."""
         self._ended = True
         for answer in list(self._waiting):
             answer.cancel()

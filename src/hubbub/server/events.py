@@ -19,7 +19,7 @@ ChangeType = Literal["tool_added", "tool_removed", "tool_updated"]
 
 
 class ToolChangeMetadata(msgspec.Struct, rename="camel"):
-    """What else is known about a changed tool."""
+    """Further information about a changed tool."""
 
     description: str | UnsetType = UNSET
     input_schema: Any = UNSET
@@ -40,24 +40,24 @@ Listener = Callable[[ToolChange], object]
 
 
 class Events:
-    """Who listens to what."""
+    """The listeners of one server, by event."""
 
     def __init__(self) -> None:
         self._listeners: dict[str, list[Listener]] = {"toolChange": []}
 
     def on(self, event: EventName, listener: Listener) -> Self:
-        """Call `listener` at each event from now on."""
+        """Call `listener` at each event."""
         self._of(event).append(listener)
         return self
 
     def off(self, event: EventName, listener: Listener) -> Self:
-        """Stop calling `listener`; one that was never added is no error."""
+        """Stop calling `listener`; does nothing if it was never added."""
         if listener in self._of(event):
             self._of(event).remove(listener)
         return self
 
     def emit(self, event: EventName, data: ToolChange) -> bool:
-        """Tell every listener; whether there was one."""
+        """Call every listener; return whether there was one."""
         listeners = list(self._of(event))
         for listener in listeners:
             try:

@@ -1,7 +1,7 @@
-"""A user's function behind a tool, a resource or a prompt: called in the loop or in a thread.
+"""Calls the user's functions behind tools, resources and prompts, in the loop or in a thread.
 
-The one place where such functions run, get their `Context`, and where what they raise becomes
-an error that a caller may see.
+The one place where such functions run and get their `Context`, and where their exceptions become
+errors that callers may see.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from hubbub import bounds
 from hubbub.errors import ConnectionClosed, DeadlineExceeded, HubbubError, RemoteError, ToolError
+from hubbub.protocol.hints import is_async, short_name
 from hubbub.protocol.model import Call
 from hubbub.security.redact import redact
 from hubbub.server.context import Context
@@ -22,24 +24,26 @@ if TYPE_CHECKING:
     from hubbub.server.server import Server
 
 logger = logging.getLogger("hubbub.handlers")
+_QUESTION_ERRORS = (RemoteError, DeadlineExceeded, ConnectionClosed)
+"""Errors of requests that a handler sent to its client, not of the call itself."""
 
 
 class Handler:
-    """A function, and the name of the parameter that takes the `Context` if it wants one."""
+    """A user's function, and the name of its `Context` parameter, if any."""
 
     __slots__ = ("_is_async", "context_name", "function")
 
     def __init__(self, function: Callable[..., Any], context_name: str | None) -> None:
         self.function = function
         self.context_name = context_name
-        self._is_async = inspect.iscoroutinefunction(function)
+        self._is_async = is_async(function)
 
     async def call(self, arguments: dict[str, Any], call: Call, server: Server) -> Any:
-        """What the function returns.
+        """Call the function and return its result.
 
         Raises:
-            HubbubError: one that the function raised itself.
-            ToolError: for whatever else it raised.
+            HubbubError: the function raised it.
+            ToolError: the function raised another exception.
         """
         context = None
         if self.context_name is not None:
@@ -47,10 +51,10 @@ class Handler:
         try:
             if self._is_async:
                 return await self.function(**arguments)
-            value = await run_in_thread(server.threads, self.function, arguments)
+            value = await run_in_thread(server.threads, self.function, arguments, call.caller.owner)
             return await value if inspect.isawaitable(value) else value
-        except (RemoteError, DeadlineExceeded, ConnectionClosed) as error:
-            raise ToolError(error.message) from error  # the question went wrong, not the call
+        except _QUESTION_ERRORS as error:
+            raise ToolError(error.message) from error
         except HubbubError:
             raise
         except asyncio.CancelledError as error:
@@ -59,18 +63,40 @@ class Handler:
             if is_being_cancelled():
                 raise
             raise ToolError("Something that the handler waited for was cancelled") from error
-        except (Exception, SystemExit) as error:  # a handler that leaves must not take the server along
-            logger.warning("%s failed", self.function.__name__, exc_info=True)
-            raise ToolError(_explain(error)) from error
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # KeyboardInterrupt and SystemExit of a handler must not end the server
+            raise self._failure(error) from error
         finally:
             if context is not None:
                 context.end()
 
+    def _failure(self, error: BaseException) -> HubbubError:
+        """Return the error for callers; a group with a single exception counts as that exception."""
+        errors = _leaves(error)
+        if len(errors) == 1 and isinstance(errors[0], HubbubError):
+            return ToolError(errors[0].message) if isinstance(errors[0], _QUESTION_ERRORS) else errors[0]
+        logger.warning("%s failed", short_name(self.function), exc_info=error)
+        told = list(dict.fromkeys(map(_explain, errors)))
+        more = len(told) - bounds.PROBLEMS
+        return ToolError("; ".join(told[: bounds.PROBLEMS]) + (f"; and {more} more" if more > 0 else ""))
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    """Return the exceptions in a group, as `asyncio.TaskGroup` raises it, and in nested groups."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+
 
 def _explain(error: BaseException) -> str:
-    """An exception in a line for the model: its message without secrets, or at least its kind."""
+    """Describe an exception in one line for the model: its message without secrets, or its type."""
     if isinstance(error, SystemExit):
         return f"The handler tried to end the process (exit code {error.code})"
-    # File names that are not UTF-8 are in many messages, and JSON cannot carry them.
+    if isinstance(error, KeyboardInterrupt):
+        return "The handler was interrupted"
+    if isinstance(error, HubbubError):
+        return error.message
+    # Messages may contain file names that are not UTF-8, which JSON cannot carry.
     message = str(error).encode(errors="replace").decode()
     return redact(message) or type(error).__name__

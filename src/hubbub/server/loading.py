@@ -1,7 +1,7 @@
-"""Whether a program is only being loaded, so that somebody else can serve what it holds.
+"""Detects `run` in a program that is only being imported, so that `hubbub serve` can serve what it defines.
 
-Set where `hubbub serve` loads its target; asked by `run`, which must not start then: it
-would serve in the middle of an import and know nothing of the options that were given.
+`hubbub serve` sets this while it loads its target. `run` then refuses to start: it would serve in
+the middle of an import, without the options of the command line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _is_loading: ContextVar[bool] = ContextVar("is_loading", default=False)
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """While a program is loaded."""
+    """Mark that a program is being imported while the block runs."""
     token = _is_loading.set(True)
     try:
         yield
@@ -26,7 +26,7 @@ def loading() -> Iterator[None]:
 
 
 def refuse_while_loading() -> None:
-    """Refuse to serve out of a program that is only being loaded.
+    """Refuse to run a server in a program that is being imported.
 
     Raises: DefinitionError.
     """

@@ -1,12 +1,12 @@
-"""Which method does what: one function for each, and a table of them for each era.
+"""The methods of MCP: one function for each, and a table of them for each era.
 
-A method that an era does not have is simply not in its table. The functions answer in
-full; `hubbub.protocol.shape` trims for the revision. `Server.request` calls them.
+A method that an era does not have is not in its table. The functions return complete
+replies; `hubbub.protocol.shape` trims them for the revision. `Server.request` calls them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from hubbub.errors import (
     ToolNotFound,
 )
 from hubbub.protocol import wire
-from hubbub.protocol.model import LOG_LEVELS, Call, Note, Reply
+from hubbub.protocol.model import LOG_LEVELS, Call, Caller, Note, Reply
 from hubbub.protocol.revisions import MODERN
 from hubbub.protocol.shape import bare_result, failure_in
 from hubbub.server.asking import answers_or_questions
@@ -36,6 +36,8 @@ from hubbub.server.pages import page
 from hubbub.server.tools import Tool
 
 if TYPE_CHECKING:
+    from hubbub.server.prompts import Prompt
+    from hubbub.server.resources import ResourceFunction
     from hubbub.server.server import Server
 
 Method = Callable[[Any, Call], Coroutine[Any, Any, Reply]]
@@ -47,10 +49,11 @@ _QUESTIONS = ("elicitation", "sampling", "roots")
 def call_tool(server: Server, call: Call) -> Coroutine[Any, Any, Reply]:
     params = call.params
     tool = server.tools.find(params.name)
-    if tool is None:
-        raise ToolNotFound(params.name, [server.tools.listed_name(known) for known in visible_tools(server)])
+    if tool is None or (tool.scopes and not call.caller.holds(tool.scopes)):
+        known = visible_tools(server, call.caller)
+        raise ToolNotFound(params.name, [server.tools.listed_name(each) for each in known])
     if not server.view.shows(tool):
-        raise ArgumentsInvalid(f"Tool {tool.name!r} is disabled by the active profile")
+        raise _failure_of(tool, ArgumentsInvalid(f"Tool {tool.name!r} is disabled by the active profile"))
     return run_tool(server, tool, params.arguments, call)
 
 
@@ -65,16 +68,22 @@ async def run_tool(server: Server, tool: Tool, arguments: msgspec.Raw, call: Cal
             raise said
         return reply
     except ToolFailure as failure:
-        failure.plain_code = tool.plain_code
-        if isinstance(failure, ArgumentsInvalid) and failure.code is None:
-            failure.code = tool.invalid_code
-        failure.as_result = tool.fails_as_result
-        failure.has_schema = tool.has_output_schema
+        _failure_of(tool, failure)
         raise
     except MissingCapability as missing:
         if call.caller.revision.rounds:
             raise
         raise ToolError(missing.message) from missing
+
+
+def _failure_of(tool: Tool, failure: ToolFailure) -> ToolFailure:
+    """Add the error form that the tool declares to a failure."""
+    failure.plain_code = tool.errors.plain_code
+    if isinstance(failure, ArgumentsInvalid) and failure.code is None:
+        failure.code = tool.errors.invalid_code
+    failure.as_result = tool.errors.as_result
+    failure.has_schema = tool.has_output_schema
+    return failure
 
 
 async def converse_with_tool(server: Server, tool: Tool, arguments: msgspec.Raw, call: Call) -> Reply:
@@ -88,7 +97,7 @@ async def converse_with_tool(server: Server, tool: Tool, arguments: msgspec.Raw,
 
 
 async def converse(server: Server, call: Call, start: Callable[[Call], Any]) -> Reply:
-    """Run something that may ask, in the era where questions are results."""
+    """Run a modern call that may require input, or resume it with the answers."""
     if call.params.request_state is not UNSET:
         return await server.rounds.resume(call)
     if not any(call.caller.can(name) for name in _QUESTIONS):
@@ -98,9 +107,9 @@ async def converse(server: Server, call: Call, start: Callable[[Call], Any]) -> 
 
 
 async def call_by_name(server: Server, call: Call) -> Reply:
-    """In the plain dialect a tool is also a method, and its arguments are the params."""
+    """Call a tool by its name as the method, with its arguments as the params: the plain dialect."""
     tool = server.tools.get(call.method)
-    if call.caller.revision.is_mcp or tool is None or not server.view.shows(tool):
+    if call.caller.revision.is_mcp or tool is None or not _is_visible(server, tool, call.caller):
         raise MethodNotFound(call.method)
     return bare_result(await run_tool(server, tool, call.raw, call))
 
@@ -108,9 +117,8 @@ async def call_by_name(server: Server, call: Call) -> Reply:
 async def list_tools(server: Server, call: Call) -> Reply:
     revision = call.caller.revision
     places = server.tools.places
-    shown, cursor = page(
-        visible_tools(server), call.params.cursor, lambda tool: places[tool.name], server.sealer, purpose="tools"
-    )
+    tools = visible_tools(server, call.caller)
+    shown, cursor = page(tools, call.params.cursor, lambda tool: places[tool.name], server.sealer, purpose="tools")
     entries = [tool.entry(revision) for tool in shown]
     if server.tools.lists_safe_names:
         entries = [
@@ -120,21 +128,25 @@ async def list_tools(server: Server, call: Call) -> Reply:
     return cacheable(server, wire.ToolsReply(tools=entries, next_cursor=cursor))
 
 
-def visible_tools(server: Server) -> list[Tool]:
-    return [tool for tool in server.tools.all() if server.view.shows(tool)]
+def visible_tools(server: Server, caller: Caller) -> list[Tool]:
+    return [tool for tool in server.tools.all() if _is_visible(server, tool, caller)]
+
+
+def _is_visible(server: Server, tool: Tool, caller: Caller) -> bool:
+    return caller.holds(tool.scopes) and server.view.shows(tool)
 
 
 # -- resources -----------------------------------------------------------
 
 
 async def list_resources(server: Server, call: Call) -> Reply:
-    entries = server.resources.entries()
+    entries = server.resources.entries(call.caller)
     shown, cursor = page(entries, call.params.cursor, itemgetter(0), server.sealer, purpose="resources")
     return cacheable(server, wire.ResourcesReply(resources=[entry for _, entry in shown], next_cursor=cursor))
 
 
 async def list_templates(server: Server, call: Call) -> Reply:
-    entries = [template.template_entry for template in server.resources.templates()]
+    entries = [template.template_entry for template in server.resources.templates(call.caller)]
     places = server.resources.places
     shown, cursor = page(
         entries, call.params.cursor, lambda entry: places[entry.uri_template], server.sealer, purpose="templates"
@@ -149,7 +161,7 @@ async def read_resource(server: Server, call: Call) -> Reply:
         contents = await server.resources.read(uri, inner, server)
         return cacheable(server, wire.ReadReply(contents=contents))
 
-    found = server.resources.find(uri)
+    found = server.resources.find(uri, call.caller)
     if found is not None and found[0].converses and call.caller.revision.rounds:
         return await converse(server, call, read)
     return await read(call)
@@ -157,12 +169,24 @@ async def read_resource(server: Server, call: Call) -> Reply:
 
 async def subscribe(server: Server, call: Call) -> Reply:
     uri, watching = call.params.uri, call.caller.watching
-    if server.resources.find(uri) is None and all(entry.uri != uri for _, entry in server.resources.entries()):
+    resources, caller = server.resources, call.caller
+    if resources.find(uri, caller) is None and all(entry.uri != uri for _, entry in resources.entries(caller)):
         raise ResourceNotFound(uri)
-    if uri not in watching and len(watching) >= bounds.SUBSCRIPTIONS:
-        raise Overloaded("subscriptions", bounds.SUBSCRIPTIONS)
+    check_subscriptions(watching | {uri})
     watching.add(uri)
     return wire.EmptyReply()
+
+
+def check_subscriptions(uris: Collection[str]) -> None:
+    """Check the subscriptions of one client against the limits.
+
+    Raises:
+        Overloaded: the resources are too many, or their URIs together too long.
+    """
+    if len(uris) > bounds.SUBSCRIPTIONS:
+        raise Overloaded("subscriptions", bounds.SUBSCRIPTIONS)
+    if sum(map(len, uris)) > bounds.SUBSCRIPTION_CHARACTERS:
+        raise Overloaded("characters of subscribed URIs", bounds.SUBSCRIPTION_CHARACTERS)
 
 
 async def unsubscribe(server: Server, call: Call) -> Reply:
@@ -174,7 +198,7 @@ async def unsubscribe(server: Server, call: Call) -> Reply:
 
 
 async def list_prompts(server: Server, call: Call) -> Reply:
-    prompts = list(server.prompts.values())
+    prompts = [prompt for prompt in server.prompts.values() if call.caller.holds(prompt.scopes)]
     places = server.prompt_places
     shown, cursor = page(
         prompts, call.params.cursor, lambda prompt: places[prompt.name], server.sealer, purpose="prompts"
@@ -185,7 +209,7 @@ async def list_prompts(server: Server, call: Call) -> Reply:
 async def get_prompt(server: Server, call: Call) -> Reply:
     params = call.params
     prompt = server.prompts.get(params.name)
-    if prompt is None:
+    if prompt is None or not call.caller.holds(prompt.scopes):
         raise PromptNotFound(params.name)
     if prompt.converses and call.caller.revision.rounds:
         return await converse(server, call, lambda inner: prompt.get(params.arguments, inner, server))
@@ -193,7 +217,13 @@ async def get_prompt(server: Server, call: Call) -> Reply:
 
 
 async def complete(server: Server, call: Call) -> Reply:
-    return await server.completions.complete(call.params, server.threads)
+    reference = call.params.ref
+    declared: Prompt | ResourceFunction | None = (
+        server.prompts.get(reference.name) if reference.type == "ref/prompt" else server.resources.get(reference.uri)
+    )
+    if declared is not None and not call.caller.holds(declared.scopes):
+        return wire.CompleteReply(completion=wire.Completion([], total=0, has_more=False))
+    return await server.completions.complete(call.params, server.threads, call.caller.owner)
 
 
 # -- the connection itself -------------------------------------------------
@@ -202,7 +232,7 @@ async def complete(server: Server, call: Call) -> Reply:
 async def initialize(server: Server, call: Call) -> Reply:
     return wire.InitializeReply(
         protocol_version=call.caller.revision.version,
-        capabilities=capabilities(server, call),
+        capabilities=capabilities(),
         server_info=server.info,
         instructions=UNSET if server.instructions is None else server.instructions,
     )
@@ -211,22 +241,20 @@ async def initialize(server: Server, call: Call) -> Reply:
 async def discover(server: Server, call: Call) -> Reply:
     reply = wire.DiscoverReply(
         supported_versions=list(MODERN),
-        capabilities=capabilities(server, call),
+        capabilities=capabilities(),
         instructions=UNSET if server.instructions is None else server.instructions,
     )
     return cacheable(server, reply)
 
 
-def capabilities(server: Server, call: Call) -> dict[str, Any]:
-    capabilities: dict[str, Any] = {
+def capabilities() -> dict[str, Any]:
+    return {
         "tools": {"listChanged": True},
         "resources": {"listChanged": True, "subscribe": True},
         "prompts": {"listChanged": True},
         "logging": {},
+        "completions": {},
     }
-    if call.caller.revision.completions_flag:
-        capabilities["completions"] = {}
-    return capabilities
 
 
 async def ping(server: Server, call: Call) -> Reply:
@@ -243,24 +271,30 @@ async def set_level(server: Server, call: Call) -> Reply:
 
 async def listen(server: Server, call: Call) -> Reply:
     wanted = call.params.notifications
-    if len(wanted.resource_subscriptions) > bounds.SUBSCRIPTIONS or len(server.audience) >= bounds.LISTENERS:
-        raise Overloaded("subscriptions", bounds.SUBSCRIPTIONS)
+    owner, listens = call.caller.owner, server.audience.listens
+    check_subscriptions(wanted.resource_subscriptions)
+    if not listens.has_room(owner):
+        raise Overloaded("open `subscriptions/listen` streams of all clients", listens.limit)
     if server.audience.listens_of(call.back) >= bounds.LISTENS:
-        raise Overloaded("open listens", bounds.LISTENS)
-    listen = Listen(call, wanted)
+        raise Overloaded("open `subscriptions/listen` streams of this connection", bounds.LISTENS)
+    listen = Listen(call, wanted, lambda uri: server.may_watch(uri, call.caller))
     accepted = msgspec.to_builtins(wanted)
     note = Note("notifications/subscriptions/acknowledged", {"notifications": accepted, "_meta": listen.tag})
-    server.audience.add(listen)  # It keeps what happens while a slow client has not yet read that it is heard.
+    listens.take(owner)
+    server.audience.add(listen)  # before the acknowledgement, which a slow client may delay: changes are kept meanwhile
     try:
         await call.back.notify(note)
         await listen.relay()
     finally:
         server.audience.remove(listen)
+        listens.give_back(owner)
     return wire.EmptyReply(meta=listen.tag)
 
 
 def cacheable(server: Server, reply: Reply) -> Reply:
-    reply.ttl_ms, reply.cache_scope = server.cache.ttl_ms, server.cache.scope
+    # Results that depend on the caller must not be cached for others.
+    is_public = server.cache.scope == "public" and not server.scoped_names()
+    reply.ttl_ms, reply.cache_scope = server.cache.ttl_ms, "public" if is_public else "private"
     return reply
 
 

@@ -1,7 +1,7 @@
-"""Lists in pages. A cursor is sealed and holds the place of the last item shown.
+"""Pagination of lists. A cursor is sealed and holds the place of the last item shown.
 
-Every list is ordered by place, and an item keeps its place while it is there. So changes
-between two pages neither skip nor repeat anything that stayed where it was.
+Every list is ordered by place, and an item keeps its place as long as it exists. So changes
+between two pages neither skip nor repeat an item that was not changed.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ Place: TypeAlias = tuple[int, int, str]
 
 
 class Places:
-    """Where each name stands in a list that grows at its end."""
+    """Stable places of names in a list that grows at its end."""
 
     def __init__(self) -> None:
         self._last = 0
         self._numbers: dict[str, int] = {}
 
     def add(self, name: str) -> None:
-        """Give a new name the last place; a known one keeps its own."""
+        """Give a new name the last place; a known name keeps its place."""
         if name not in self._numbers:
             self._last += 1
             self._numbers[name] = self._last
 
     def remove(self, name: str) -> None:
-        """Forget a name; if it comes back, it comes last."""
+        """Remove a name; if it is added again, it gets the last place."""
         self._numbers.pop(name, None)
 
     def __getitem__(self, name: str) -> Place:
@@ -48,13 +48,14 @@ def page(
     sealer: Sealer,
     *,
     purpose: str,
-    size: int = bounds.PAGE_ITEMS,
+    size: int | None = None,
 ) -> tuple[list[T], str | UnsetType]:
-    """The items behind a cursor and the cursor behind those.
+    """Return the items after a cursor, and the cursor of the next page.
 
     Raises:
-        InvalidParams: the cursor is not one of ours.
+        InvalidParams: the cursor was not issued for this list.
     """
+    size = bounds.PAGE_ITEMS if size is None else size
     start = 0 if cursor is UNSET else _position(items, cursor, place_of, sealer, purpose)
     shown = list(items[start : start + size])
     if start + size >= len(items):

@@ -1,9 +1,8 @@
-"""Prompts: functions that write messages for a model from a few text arguments."""
+"""Prompts: functions that write messages for a model from text arguments."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,8 +11,10 @@ from msgspec import UNSET
 from hubbub.errors import ArgumentsInvalid, InvalidParams, ToolError
 from hubbub.protocol.content import CONTENT_TYPES, Text
 from hubbub.protocol.docstrings import read_docstring
+from hubbub.protocol.hints import check_function, doc_of, short_name
 from hubbub.protocol.model import Call
 from hubbub.protocol.schema import Arguments
+from hubbub.protocol.scopes import required_scopes
 from hubbub.protocol.wire import Icon, PromptArgument, PromptEntry, PromptMessage, PromptReply
 from hubbub.server.context import Context
 from hubbub.server.handlers import Handler
@@ -33,10 +34,14 @@ class Prompt:
         title: str | None = None,
         description: str | None = None,
         icons: list[Icon] | None = None,
+        scopes: Collection[str] = (),
     ) -> None:
+        check_function(function)
         self.function = function
-        self.name = name or function.__name__
-        described = description if description is not None else read_docstring(inspect.getdoc(function)).description
+        self.name = name or short_name(function)
+        self.scopes = required_scopes(scopes, self.name)
+        """Scopes that a caller needs; the prompt is hidden from others."""
+        described = description if description is not None else read_docstring(doc_of(function)).description
         self._arguments = Arguments.of(function, skip=(Context,), from_text=True)
         injected = self._arguments.injected
         self._handler = Handler(function, next((key for key, kind in injected.items() if kind is Context), None))
@@ -56,11 +61,11 @@ class Prompt:
 
     @property
     def converses(self) -> bool:
-        """Whether getting the prompt may ask the caller something first."""
+        """Whether the prompt may ask the caller something before it returns."""
         return self._handler.context_name is not None
 
     async def get(self, given: dict[str, str], call: Call, server: Server) -> PromptReply:
-        """The messages for these arguments."""
+        """Return the messages for these arguments."""
         value = await self._handler.call(self._check(given), call, server)
         items = value if isinstance(value, list) else [value]
         return PromptReply(messages=[_message(item) for item in items], description=self.entry.description)
@@ -80,7 +85,7 @@ class Prompt:
 
 def _message(item: Any) -> PromptMessage:
     if isinstance(item, PromptMessage):
-        return PromptMessage(item.role, item.content)  # shaping must not change what the function may keep
+        return PromptMessage(item.role, item.content)  # a copy: shaping must not change the function's object
     if isinstance(item, CONTENT_TYPES):
         return PromptMessage("user", item)
     if isinstance(item, str):

@@ -6,7 +6,8 @@ Every change is an event; the server turns events into notifications to clients.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from msgspec import UNSET
 
@@ -19,26 +20,28 @@ from hubbub.server.tools import Tool
 
 
 class ToolRegistry:
-    """Tools by name."""
+    """The tools of one server, by name."""
 
     def __init__(self, events: Events) -> None:
         self._events = events
         self._tools: dict[str, Tool] = {}
         self.places = Places()
-        """Where each tool stands in the list."""
+        """The place of each tool in the list."""
+        self.scoped: set[str] = set()
+        """Names of current and former tools that require scopes."""
         self._safe: dict[str, Tool] | None = None
         self.get = self._tools.get
-        """The tool of that name, or None."""
+        """Return the tool with that name, or None."""
         self.lists_safe_names = False
-        """Whether clients see `aw_get_state` for `aw.get_state`; both can be called."""
+        """Whether clients see `aw_get_state` for `aw.get_state`; both names can be called."""
 
     def find(self, name: str) -> Tool | None:
-        """The tool of that name, also if it is written in the letters that every model provider takes."""
+        """Return the tool with that name; if `lists_safe_names` is set, also by its safe name."""
         tool = self._tools.get(name)
         return self._aliases().get(name) if tool is None and self.lists_safe_names else tool
 
     def listed_name(self, tool: Tool) -> str:
-        """The name under which clients see a tool: its own, unless safe names are wanted and this one is free."""
+        """Return the name that clients see: the safe name if `lists_safe_names` is set and no other tool has it."""
         safe = safe_name(tool.name) if self.lists_safe_names else tool.name
         return safe if self.find(safe) is tool else tool.name
 
@@ -47,17 +50,21 @@ class ToolRegistry:
             self._safe = {safe_name(tool.name): tool for tool in reversed(self._tools.values())}
         return self._safe
 
-    def register(self, tool: Tool, *, reason: str | None = None) -> None:
-        """Add a tool, or replace the one of that name in its place."""
+    def register(self, tool: Tool | Callable[..., Any], *, reason: str | None = None) -> None:
+        """Add a tool, or a function as a tool; one with the same name is replaced in its place."""
+        if not isinstance(tool, Tool):
+            tool = Tool(tool)
         known = tool.name in self._tools
         if not known and len(self._tools) >= bounds.TOOLS:
             raise DefinitionError(f"a server holds at most {bounds.TOOLS} tools; {tool.name!r} is one too many")
         self._tools[tool.name] = tool
         self.places.add(tool.name)
+        if tool.scopes:
+            self.scoped.add(tool.name)
         self._emit("tool_updated" if known else "tool_added", tool, reason)
 
     def unregister(self, name: str, *, reason: str | None = None) -> bool:
-        """Remove a tool; whether there was one."""
+        """Remove a tool; return whether there was one."""
         tool = self._tools.pop(name, None)
         if tool is None:
             return False
@@ -66,19 +73,17 @@ class ToolRegistry:
         return True
 
     def all(self) -> list[Tool]:
-        """Every tool, in the order of registration."""
+        """Return every tool, in the order of registration."""
         return list(self._tools.values())
 
     def names(self) -> list[str]:
-        """Every name, in the order of registration."""
+        """Return every name, in the order of registration."""
         return list(self._tools)
 
     def has(self, name: str) -> bool:
-        """Whether there is a tool of that name."""
         return name in self._tools
 
     def size(self) -> int:
-        """How many tools there are."""
         return len(self._tools)
 
     def clear(self, *, reason: str | None = None) -> None:

@@ -1,14 +1,14 @@
-"""Resources: single ones, templates with parameters, and providers that list their own.
+"""Resources: fixed URIs, URI templates, and providers that list their own.
 
-A function registered for a URI, or for a URI template, returns text, bytes or
-`ResourceContents`; None means that there is nothing. Template parameters reach the
-function only after `UriTemplate` has made sure that they cannot climb out of their place.
+A function registered for a URI or a URI template returns text, bytes or
+`ResourceContents`; None means that there is no such resource. `UriTemplate` checks template
+parameters first, so that they cannot contain path traversal.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -17,7 +17,9 @@ from msgspec import UNSET
 from hubbub import bounds
 from hubbub.errors import DefinitionError, ResourceNotFound
 from hubbub.protocol.content import Annotations, ResourceContents
-from hubbub.protocol.model import Call
+from hubbub.protocol.hints import bound_names, check_function, doc_of, short_name
+from hubbub.protocol.model import Call, Caller
+from hubbub.protocol.scopes import required_scopes
 from hubbub.protocol.wire import ResourceEntry, TemplateEntry
 from hubbub.server.context import Context
 from hubbub.server.handlers import Handler
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class ResourceDetails(msgspec.Struct, rename="camel"):
-    """A resource as a provider lists it."""
+    """A resource as listed by a provider."""
 
     uri: str
     name: str
@@ -38,19 +40,19 @@ class ResourceDetails(msgspec.Struct, rename="camel"):
 
 
 class ProvidedResource(ResourceDetails, kw_only=True):
-    """A resource as a provider gives it: the details and the text."""
+    """A resource as returned by a provider: the details and the text."""
 
     content: str | bytes
 
 
 class ResourceProvider(Protocol):
-    """Contract 001's provider: lists what it has, and gets one by URI."""
+    """Contract 001's provider: lists its resources, and returns one by URI."""
 
     def list_resources(self) -> Iterable[ResourceDetails]:
-        """Everything there is."""
+        """Return all resources."""
 
     async def get_resource(self, uri: str) -> ProvidedResource | None:
-        """One resource; None if there is no such."""
+        """Return one resource; None if it does not exist."""
 
 
 class ResourceFunction:
@@ -66,15 +68,19 @@ class ResourceFunction:
         description: str | None = None,
         mime_type: str | None = None,
         annotations: Annotations | None = None,
+        scopes: Collection[str] = (),
     ) -> None:
+        check_function(function)
         self.function = function
         self.uri = uri
+        self.scopes = required_scopes(scopes, uri)
+        """Scopes that a caller needs; the resource is hidden from others."""
         self.template = _parse_template(uri) if "{" in uri else None
         self.mime_type = mime_type
-        described = description if description is not None else (inspect.getdoc(function) or "")
+        described = description if description is not None else (doc_of(function) or "")
         self.entry = ResourceEntry(
             uri,
-            name or function.__name__,
+            name or short_name(function),
             described or UNSET,
             mime_type if mime_type is not None else UNSET,
             title if title is not None else UNSET,
@@ -94,7 +100,10 @@ class ResourceFunction:
         return self._handler.context_name is not None
 
     async def read(self, uri: str, parameters: dict[str, str], call: Call, server: Server) -> list[ResourceContents]:
-        """The contents, or ResourceNotFound."""
+        """Return the contents.
+
+        Raises: ResourceNotFound.
+        """
         value = await self._handler.call(dict(parameters), call, server)
         if value is None:
             raise ResourceNotFound(uri)
@@ -102,17 +111,17 @@ class ResourceFunction:
 
 
 class Resources:
-    """All resources of a server, in the order they were added."""
+    """All resources of a server, in the order in which they were added."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
         self._functions: dict[str, ResourceFunction] = {}
         self.places = Places()
-        """Where each resource and template stands in its list."""
+        """The place of each resource and template in its list."""
         self._providers: list[ResourceProvider] = []
 
     def add(self, resource: ResourceFunction) -> None:
-        """Add a resource or template, or replace the one of that URI."""
+        """Add a resource or template, or replace the one with the same URI."""
         if resource.uri not in self._functions and len(self._functions) >= bounds.TOOLS:
             raise DefinitionError(f"a server holds at most {bounds.TOOLS} resources")
         self._functions[resource.uri] = resource
@@ -120,12 +129,12 @@ class Resources:
         self._changed()
 
     def add_provider(self, provider: ResourceProvider) -> None:
-        """Add everything that a provider lists, now and later."""
+        """Add a provider; its list may change later."""
         self._providers.append(provider)
         self._changed()
 
     def remove(self, uri: str) -> bool:
-        """Remove a resource or template; whether there was one."""
+        """Remove a resource or template; return whether there was one."""
         if self._functions.pop(uri, None) is None:
             return False
         self.places.remove(uri)
@@ -135,26 +144,42 @@ class Resources:
     def __len__(self) -> int:
         return len(self._functions) + len(self._providers)
 
-    def entries(self) -> list[tuple[Place, ResourceEntry]]:
-        """Every resource that can be listed, with its place; templates are not. Providers may list in any order."""
+    def entries(self, caller: Caller | None = None) -> list[tuple[Place, ResourceEntry]]:
+        """Return all resources without templates, or those that this caller may see, with their places.
+
+        Providers may list in any order.
+        """
         entries = [
-            (self.places[uri], function.entry) for uri, function in self._functions.items() if function.template is None
+            (self.places[function.uri], function.entry)
+            for function in self._visible(caller)
+            if function.template is None
         ]
         for number, provider in enumerate(self._providers, start=1):
             provided = {item.uri: item for item in provider.list_resources()}
             entries += [((number, 0, uri), _provided_entry(provided[uri])) for uri in sorted(provided)]
         return entries
 
-    def templates(self) -> list[ResourceFunction]:
-        """Every template."""
-        return [function for function in self._functions.values() if function.template is not None]
+    def templates(self, caller: Caller | None = None) -> list[ResourceFunction]:
+        """Return all templates, or those that this caller may see."""
+        return [function for function in self._visible(caller) if function.template is not None]
 
-    def find(self, uri: str) -> tuple[ResourceFunction, dict[str, str]] | None:
-        """The function behind a URI, with the template's parameters."""
+    def get(self, uri: str) -> ResourceFunction | None:
+        """Return the function that was added for exactly this URI or template."""
+        return self._functions.get(uri)
+
+    def functions(self) -> list[ResourceFunction]:
+        """Return all functions, including those of templates."""
+        return list(self._functions.values())
+
+    def _visible(self, caller: Caller | None) -> list[ResourceFunction]:
+        return [each for each in self._functions.values() if caller is None or caller.holds(each.scopes)]
+
+    def find(self, uri: str, caller: Caller | None = None) -> tuple[ResourceFunction, dict[str, str]] | None:
+        """Return the function for a URI, if this caller may see it, with the template's parameters."""
         exact = self._functions.get(uri)
-        if exact is not None and exact.template is None:
+        if exact is not None and exact.template is None and (caller is None or caller.holds(exact.scopes)):
             return exact, {}
-        for function in self.templates():
+        for function in self.templates(caller):
             assert function.template is not None
             parameters = function.template.match(uri)
             if parameters is not None:
@@ -162,12 +187,12 @@ class Resources:
         return None
 
     async def read(self, uri: str, call: Call, server: Server) -> list[ResourceContents]:
-        """The contents of a resource.
+        """Return the contents of a resource.
 
         Raises:
-            ResourceNotFound: nobody has it.
+            ResourceNotFound: there is no such resource.
         """
-        found = self.find(uri)
+        found = self.find(uri, call.caller)
         if found is not None:
             function, parameters = found
             return await function.read(uri, parameters, call, server)
@@ -194,20 +219,22 @@ def _contents(uri: str, value: Any, mime_type: str | None) -> ResourceContents:
 
 
 def _parse_template(uri: str) -> UriTemplate:
-    from hubbub.protocol.uri_template import UriTemplate  # Its patterns take long to compile.
+    from hubbub.protocol.uri_template import UriTemplate  # its patterns take long to compile
 
     return UriTemplate(uri)
 
 
 def _check_parameters(function: Callable[..., Any], template: UriTemplate | None, uri: str) -> str | None:
-    """The name of the context parameter; every other must be a variable of the template."""
-    parameters = inspect.signature(function, eval_str=True).parameters
+    """Check that every parameter is a variable of the template; return the name of the context parameter."""
+    bound = bound_names(function)
+    declared = inspect.signature(function, eval_str=True).parameters
+    parameters = {name: item for name, item in declared.items() if name not in bound}
     context = next((name for name, item in parameters.items() if item.annotation is Context), None)
     wanted = set(parameters) - {context}
     offered = set(template.variables) if template is not None else set()
     if wanted != offered:
         raise DefinitionError(
-            f"{function.__name__!r} takes {sorted(wanted)}, but {uri!r} has the variables {sorted(offered)}; "
+            f"{short_name(function)!r} takes {sorted(wanted)}, but {uri!r} has the variables {sorted(offered)}; "
             "they must be the same"
         )
     return context

@@ -5,39 +5,47 @@
     @server.tool
     async def forecast(city: str, days: int = 3) -> Forecast: ...
 
-A `Server` is a `Peer`: `request` answers one call in whatever revision it came. It
-knows nothing of bytes or transports; `hubbub.app` puts it on one.
+A `Server` is a `Peer`, independent of transports: `hubbub.app` runs it on one, `Server.asgi` makes it an ASGI app.
 """
 
 from __future__ import annotations
 
+import inspect
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, TypeVar, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack, overload
 
 from msgspec import UNSET
 
-from hubbub.errors import DefinitionError, InvalidParams
-from hubbub.observe import Figure
-from hubbub.ports import Peer, Sealer
-from hubbub.protocol.model import Call, Implementation, Note, Reply
+from hubbub import bounds
+from hubbub.errors import DefinitionError, HubbubError
+from hubbub.observe import Metric
+from hubbub.ports import Connect, Peer, Sealer
+from hubbub.protocol.content import Annotations
+from hubbub.protocol.model import Call, Caller, Implementation, Note, Reply
 from hubbub.protocol.revisions import SUPPORTED_VERSIONS
 from hubbub.protocol.shape import identity_meta
-from hubbub.protocol.wire import UpdatedParams
+from hubbub.protocol.wire import Icon, ToolAnnotations, UpdatedParams
+from hubbub.rounds import Rounds
 from hubbub.security.sealed import Sealer as KeyedSealer
 from hubbub.server.audience import PROMPTS_CHANGED, RESOURCE_UPDATED, RESOURCES_CHANGED, TOOLS_CHANGED, Audience
 from hubbub.server.completion import Completions, Suggest
 from hubbub.server.events import Events, ToolChange
-from hubbub.server.methods import METHODS, call_by_name
+from hubbub.server.methods import METHODS, Method, call_by_name
+from hubbub.server.middleware import Middleware, check_middleware, with_middleware
 from hubbub.server.pages import Places
 from hubbub.server.prompts import Prompt
 from hubbub.server.registry import ToolRegistry
 from hubbub.server.resources import ResourceFunction, ResourceProvider, Resources
-from hubbub.server.rounds import Rounds
+from hubbub.server.shared_run import SharedRun
 from hubbub.server.threads import Threads
-from hubbub.server.tools import Tool
+from hubbub.server.tools import Tool, ToolErrors
 from hubbub.server.views import EVERYTHING, View
+
+if TYPE_CHECKING:
+    from hubbub.server.asgi import AsgiApp, AsgiOptions
 
 logger = logging.getLogger("hubbub.server")
 
@@ -57,6 +65,9 @@ class CacheHint:
 
 class Server:
     """A set of tools, resources and prompts under one name."""
+
+    _methods: ClassVar = METHODS
+    _call_by_name: ClassVar[Method] = call_by_name
 
     def __init__(
         self,
@@ -87,17 +98,26 @@ class Server:
         self.rounds = Rounds(self.sealer)
         self.cache = cache if cache is not None else CacheHint()
         self.state: Any = None
-        """What the lifespan yielded, while the server runs."""
+        """The value that the lifespan yielded, while the server runs."""
         self.views: Mapping[str, Server] = {}
-        """Servers at the same address that show less, by the name of what they show."""
+        """Servers at the same address that show a subset, by the name of their view."""
         self.health_checks: list[HealthCheck] = []
-        """Each says what is wrong with something the server depends on, or None."""
-        self.figures: list[Figure] = []
-        """What `/metrics` shows of the server besides its calls."""
+        """Each returns a problem of something that the server depends on, or None."""
+        self.message_bytes = bounds.MESSAGE_BYTES
+        """The largest message accepted, unless the settings name another size."""
+        self.exit_notification: str | None = None
+        """The notification with which a client on stdio ends the process, besides closing its input."""
+        self.metrics: list[Metric] = []
+        """Metrics that `/metrics` shows in addition to those of calls."""
         self.peer: Peer = self
-        """The server as callers reach it: itself, inside whatever counts, traces or limits its calls."""
+        """The server as callers reach it: itself, with the peers around it that count, trace or limit its calls."""
         self._scope_listeners: list[Callable[[str], object]] = []
-        self._lifespans: list[Lifespan] = [lifespan] if lifespan is not None else []
+        self._lifespan: Lifespan | None = None
+        self._lifespans: list[Lifespan] = []
+        self._is_running = False
+        self._shared_run = SharedRun(f"server {name!r}", self._open)
+        if lifespan is not None:
+            self.lifespan(lifespan)
         self.profiles = dict(profiles or {})
         self.view = EVERYTHING
         if profile is not None:
@@ -109,14 +129,114 @@ class Server:
     @overload
     def tool(self, function: F, /) -> F: ...
     @overload
-    def tool(self, function: None = None, /, **options: Any) -> Callable[[F], F]: ...
-    def tool(self, function: Any = None, /, **options: Any) -> Any:
-        """Register a function as a tool; the options are those of `Tool`."""
-        return _decorate(function, lambda target: self.tools.register(Tool(target, **options)))
+    def tool(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        title: str | None = None,
+        input_schema: Mapping[str, Any] | None = None,
+        output_schema: Mapping[str, Any] | None = None,
+        annotations: ToolAnnotations | None = None,
+        icons: list[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+        scopes: Collection[str] = (),
+        errors: ToolErrors | None = None,
+    ) -> Callable[[F], F]: ...
+    def tool(
+        self,
+        function: Any = None,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        title: str | None = None,
+        input_schema: Mapping[str, Any] | None = None,
+        output_schema: Mapping[str, Any] | None = None,
+        annotations: ToolAnnotations | None = None,
+        icons: list[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+        scopes: Collection[str] = (),
+        errors: ToolErrors | None = None,
+    ) -> Any:
+        """Register a function as a tool: `@server.tool`, or with options `@server.tool(name=...)`.
 
-    def resource(self, uri: str, **options: Any) -> Callable[[F], F]:
-        """Register a function for a URI or a URI template; the options are those of `ResourceFunction`."""
-        return _decorator(lambda target: self.resources.add(ResourceFunction(target, uri, **options)))
+        Args:
+            name: Name of the tool; default: the function's.
+            description: What the model reads; default: the function's docstring, without its parameter section.
+            title: Name to show to people.
+            input_schema: JSON Schema of the arguments; default: made from the function's parameters.
+            output_schema: JSON Schema of the result; default: made from the function's return type.
+            annotations: Hints on what the tool does, such as `ToolAnnotations(read_only_hint=True)`.
+            icons: Pictures that clients may show.
+            meta: `_meta` of the tool in `tools/list`; keys have a prefix of your own, as in `example.com/team`.
+            scopes: Scopes that a caller needs; for others the tool does not exist.
+            errors: How failures are reported, for callers that expect a fixed form.
+
+        Raises:
+            DefinitionError: the function cannot be a tool; the message says why.
+        """
+
+        def register(target: Any) -> None:
+            tool = Tool(
+                target,
+                name=name,
+                description=description,
+                title=title,
+                input_schema=input_schema,
+                output_schema=output_schema,
+                annotations=annotations,
+                icons=icons,
+                meta=meta,
+                scopes=scopes,
+                errors=errors,
+            )
+            self.tools.register(tool)
+
+        return _decorate(function, register)
+
+    def resource(
+        self,
+        uri: str,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        mime_type: str | None = None,
+        annotations: Annotations | None = None,
+        scopes: Collection[str] = (),
+    ) -> Callable[[F], F]:
+        """Register a function for a URI or a URI template.
+
+        Args:
+            uri: `config://app`, or a template with variables: `users://{id}`.
+            name: Name of the resource; default: the function's.
+            title: Name to show to people.
+            description: What it is; default: the function's docstring.
+            mime_type: Type of its contents; default: depends on what the function returns.
+            annotations: Audience, priority and last modification.
+            scopes: Scopes that a caller needs; for others the resource does not exist.
+
+        Raises:
+            DefinitionError: the function's parameters are not the template's variables.
+        """
+
+        def register(target: Any) -> None:
+            resource = ResourceFunction(
+                target,
+                uri,
+                name=name,
+                title=title,
+                description=description,
+                mime_type=mime_type,
+                annotations=annotations,
+                scopes=scopes,
+            )
+            self.resources.add(resource)
+
+        return _decorator(register)
 
     def add_resources(self, provider: ResourceProvider) -> None:
         """Serve everything that a provider lists."""
@@ -125,20 +245,51 @@ class Server:
     @overload
     def prompt(self, function: F, /) -> F: ...
     @overload
-    def prompt(self, function: None = None, /, **options: Any) -> Callable[[F], F]: ...
-    def prompt(self, function: Any = None, /, **options: Any) -> Any:
-        """Register a function as a prompt; the options are those of `Prompt`."""
+    def prompt(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        icons: list[Icon] | None = None,
+        scopes: Collection[str] = (),
+    ) -> Callable[[F], F]: ...
+    def prompt(
+        self,
+        function: Any = None,
+        /,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        icons: list[Icon] | None = None,
+        scopes: Collection[str] = (),
+    ) -> Any:
+        """Register a function as a prompt: `@server.prompt`, or with options `@server.prompt(name=...)`.
 
-        def add(target: Callable[..., Any]) -> None:
-            prompt = Prompt(target, **options)
+        Args:
+            name: Name of the prompt; default: the function's.
+            title: Name to show to people.
+            description: What it is for; default: the function's docstring, without its parameter section.
+            icons: Pictures that clients may show.
+            scopes: Scopes that a caller needs; for others the prompt does not exist.
+
+        Raises:
+            DefinitionError: the function cannot be a prompt; the message says why.
+        """
+
+        def register(target: Callable[..., Any]) -> None:
+            prompt = Prompt(target, name=name, title=title, description=description, icons=icons, scopes=scopes)
             self.prompts[prompt.name] = prompt
             self.prompt_places.add(prompt.name)
             self.audience.publish(Note(PROMPTS_CHANGED))
 
-        return _decorate(function, add)
+        return _decorate(function, register)
 
     def remove_prompt(self, name: str) -> bool:
-        """Remove a prompt; whether there was one."""
+        """Remove a prompt; return whether there was one."""
         if self.prompts.pop(name, None) is None:
             return False
         self.prompt_places.remove(name)
@@ -150,9 +301,24 @@ class Server:
         return _decorator(lambda target: self.completions.add(reference, argument, target))
 
     def lifespan(self, lifespan: Lifespan) -> Lifespan:
-        """Add a context manager that is open while the server runs."""
-        self._lifespans.append(lifespan)
+        """Open this context manager while the server runs; what it yields is `Context.lifespan`.
+
+        Raises:
+            DefinitionError: the server has a lifespan already, or this is a generator, which opens nothing by itself.
+        """
+        if inspect.isasyncgenfunction(lifespan) or inspect.isgeneratorfunction(lifespan):
+            raise DefinitionError(f"{lifespan!r} is a generator; put `@asynccontextmanager` of contextlib above it")
+        if self._lifespan is not None:
+            raise DefinitionError("a server has one lifespan; add further ones with `server.add_lifespan`")
+        self._lifespan = lifespan
         return lifespan
+
+    def add_lifespan(self, lifespan: Lifespan) -> None:
+        """Open this context manager, too, while the server runs: after the server's own lifespan, and in order.
+
+        What it yields is not used: `Context.lifespan` is what the server's own lifespan yields.
+        """
+        self._lifespans.append(lifespan)
 
     def use_profile(self, profile: str) -> None:
         """Show only what this profile shows."""
@@ -162,13 +328,26 @@ class Server:
         self.view = self.profiles[profile]
         self.audience.publish(Note(TOOLS_CHANGED))
 
+    def middleware(self, middleware: Middleware) -> Middleware:
+        """Run an `async def middleware(call, call_next)` around every request; `await call_next(call)` gives the reply.
+
+        It may inspect or change the call and the reply, return a reply of its own, or raise an error of `hubbub`.
+        The middleware that was added first is the outermost.
+
+        Raises:
+            DefinitionError: it is not an async function of two arguments.
+        """
+        check_middleware(middleware)
+        self.wrap(partial(with_middleware, middleware))
+        return middleware
+
     def wrap(self, wrapper: Callable[[Peer], Peer]) -> None:
-        """Put something around every call: a function from a peer to a peer."""
+        """Wrap the server in a peer, outside everything added before; unlike middleware, it also sees notifications."""
         self.peer = wrapper(self.peer)
 
     def offer_sealer(self, sealer: Sealer) -> None:
-        """Seal with this from now on, unless the server was made with a sealer of its own."""
-        if not self._has_own_sealer:
+        """Use this sealer, unless the server is running or was made with a sealer of its own."""
+        if not (self._has_own_sealer or self._is_running):
             self.sealer = sealer
             self.rounds = Rounds(sealer)
 
@@ -176,38 +355,38 @@ class Server:
 
     def request(self, call: Call) -> Coroutine[Any, Any, Reply]:
         """Answer one call in its caller's revision."""
-        method = METHODS[call.caller.revision.era].get(call.method)
+        method = self._methods[call.caller.revision.era].get(call.method)
         if method is None:
-            return call_by_name(self, call)
-        if isinstance(call.params, InvalidParams):
+            return self._call_by_name(call)
+        if isinstance(call.params, HubbubError):
             raise call.params
         return method(self, call)
 
     @property
     def protocol_versions(self) -> tuple[str, ...]:
-        """The revisions of MCP that it speaks, oldest first."""
+        """The MCP revisions that it supports, oldest first."""
         return SUPPORTED_VERSIONS
 
-    def tool_headers(self, name: str) -> Mapping[str, tuple[str, ...]]:
-        """Which arguments of a tool HTTP clients mirror in headers."""
+    def tool_headers(self, name: str, caller: Caller) -> Mapping[str, tuple[str, ...]]:
+        """Return the arguments of a tool that HTTP clients mirror in headers."""
         tool = self.tools.find(name)
-        return _NO_HEADERS if tool is None else tool.headers
+        return _NO_HEADERS if tool is None or not caller.holds(tool.scopes) else tool.headers
 
     async def notify(self, note: Note) -> None:
-        """Client notifications that concern the whole server: none does today."""
+        """Ignore notifications: none of MCP concerns the whole server."""
 
-    # -- telling -------------------------------------------------------------
+    # -- notifying -----------------------------------------------------------
 
-    def resource_updated(self, uri: str, *, scope: str | None = None) -> None:
-        """Tell whoever watches this resource that it changed; with a `Context.scope`, only who has that scope."""
-        self.audience.publish(Note(RESOURCE_UPDATED, UpdatedParams(uri), scope))
+    def resource_updated(self, uri: str, *, scope: str | None = None, principal: str | None = None) -> None:
+        """Notify the subscribers of a resource that it changed, or only those with this scope or principal."""
+        self.audience.publish(Note(RESOURCE_UPDATED, UpdatedParams(uri), scope, principal))
 
     def on_scope_end(self, listener: Callable[[str], object]) -> None:
-        """Call `listener` with each `Context.scope` whose session has ended: what was kept for it can go."""
+        """Call `listener` with each `Context.scope` whose session has ended, so that its state can be dropped."""
         self._scope_listeners.append(listener)
 
     def end_scope(self, scope: str | None) -> None:
-        """A session has ended. Called by whoever keeps sessions."""
+        """Call the listeners of `on_scope_end`, because a session has ended."""
         if scope is None:
             return
         for listener in self._scope_listeners:
@@ -216,31 +395,92 @@ class Server:
             except Exception:
                 logger.exception("something was not told that a session has ended")
 
+    def end_revoked(self, is_revoked: Callable[[str], bool]) -> None:
+        """End the suspended calls of revoked callers."""
+        self.rounds.end_revoked(is_revoked)
+
+    def may_watch(self, uri: str, caller: Caller) -> bool:
+        """Whether a caller may subscribe to a resource; undeclared resources are open to all."""
+        return self.resources.find(uri) is None or self.resources.find(uri, caller) is not None
+
+    def scoped_names(self) -> list[str]:
+        """The tools, resources and prompts that require scopes."""
+        tools = [tool.name for tool in self.tools.all() if tool.scopes]
+        resources = [function.uri for function in self.resources.functions() if function.scopes]
+        return tools + resources + [prompt.name for prompt in self.prompts.values() if prompt.scopes]
+
     async def problems(self) -> list[str]:
-        """What keeps the server from being ready."""
+        """Return what keeps the server from being ready."""
         found = [await check() for check in self.health_checks]
         return [problem for problem in found if problem is not None]
 
+    async def degradations(self) -> list[str]:
+        """Return the problems of a server that still works; called if there are no `problems`."""
+        return []
+
+    def has_method(self, name: str) -> bool:
+        """Whether this is a method of MCP, in any era, and not the name of a tool."""
+        return any(name in methods for methods in self._methods.values())
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the lifespans are open."""
+        return self._is_running
+
     @property
     def is_in_threads(self) -> bool:
-        """Whether functions that cannot be stopped still run."""
+        """Whether synchronous functions, which cannot be stopped, are still running."""
         return self.threads.is_running
 
     def _publish_tool_change(self, change: ToolChange) -> None:
         params = {"type": change.type, "toolName": change.tool_name, "timestamp": change.timestamp}
-        self.audience.publish(Note(TOOLS_CHANGED, params))
+        # All clients are notified, but only some may see the name of a tool that requires scopes.
+        is_secret = change.tool_name in self.tools.scoped
+        self.audience.publish(Note(TOOLS_CHANGED) if is_secret else Note(TOOLS_CHANGED, params))
 
     # -- running -------------------------------------------------------------
 
+    def asgi(self, **options: Unpack[AsgiOptions]) -> AsgiApp:
+        """Return the server as an ASGI app, to be served by any ASGI server or mounted in Starlette or FastAPI.
+
+        The options are those of `hubbub serve` of the same name; variables and settings files are not
+        read. Without `key_file` or `jwt_keys` it answers only at loopback addresses and Unix sockets, unless
+        `insecure` is set; with them, default rate limits apply unless `limits` sets others.
+
+        Raises: SettingsError.
+        """
+        from hubbub.server.asgi import make_app
+
+        return make_app(self, options)
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Run the server while the block runs: the first user opens the lifespans, the last one closes them.
+
+        Raises: DefinitionError, if it is in use in another event loop; whatever a lifespan raises, now or later.
+        """
+        return self._shared_run.use_in_task()
+
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Open the lifespan, and close everything the server owns afterwards."""
+    async def in_memory(self) -> AsyncIterator[Connect]:
+        """Run the server for a client in this process, as `running` does; used by `Client(server)`."""
+        from hubbub.server.connection import Connection  # late: it imports this module
+
+        async with self._shared_run.use():
+            yield partial(Connection, self)
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[None]:
+        """Open the lifespans while the block runs; afterwards close everything that the server owns."""
         async with AsyncExitStack() as stack:
+            if self._lifespan is not None:
+                self.state = await stack.enter_async_context(self._lifespan(self))
             for lifespan in self._lifespans:
-                self.state = await stack.enter_async_context(lifespan(self))
+                await stack.enter_async_context(lifespan(self))
+            self._is_running = True
             try:
                 yield
             finally:
+                self._is_running = False
                 self.audience.end_listens()
                 await self.rounds.close()
                 self.threads.close()
@@ -255,6 +495,6 @@ def _decorator(register: Callable[[Any], object]) -> Callable[[F], F]:
 
 
 def _decorate(function: Any, register: Callable[[Any], object]) -> Any:
-    """For decorators that work with and without options."""
+    """Support decorators with and without options."""
     decorate = _decorator(register)
     return decorate if function is None else decorate(function)

@@ -1,15 +1,16 @@
-"""A tool: a typed function with a name, a schema on each side, and hints.
+"""A tool: a typed function with a name, schemas for its arguments and result, and hints.
 
 Running one is the hot path: raw arguments are decoded straight into the function's
-parameters, and what it returns becomes content without being looked at twice.
+parameters, and its return value is converted to content in one pass.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
@@ -17,13 +18,14 @@ from hubbub.errors import DefinitionError
 from hubbub.protocol.content import CONTENT_TYPES, Text
 from hubbub.protocol.docstrings import read_docstring
 from hubbub.protocol.headers import header_parameters
-from hubbub.protocol.hints import resolve_hints
+from hubbub.protocol.hints import bound_names, check_function, doc_of, resolve_hints, short_name
 from hubbub.protocol.model import Call
 from hubbub.protocol.names import check_name
 from hubbub.protocol.revisions import Revision
 from hubbub.protocol.schema import Arguments, Output
+from hubbub.protocol.scopes import required_scopes
 from hubbub.protocol.shape import shape_tool_entry
-from hubbub.protocol.wire import Icon, ToolAnnotations, ToolEntry, ToolReply
+from hubbub.protocol.wire import Icon, ToolAnnotations, ToolEntry, ToolResult, UnionToolResult
 from hubbub.server.asking import Ask, gather_answers
 from hubbub.server.context import Context
 from hubbub.server.handlers import Handler
@@ -33,6 +35,20 @@ if TYPE_CHECKING:
     from hubbub.server.server import Server
 
 Function = Callable[..., Any]
+
+
+class ToolErrors(msgspec.Struct, frozen=True, kw_only=True):
+    """How failures of a tool are reported, for tools whose callers expect a fixed form."""
+
+    plain_code: int | None = None
+    """JSON-RPC error code of failures for callers that do not speak MCP; by default that of failed tools."""
+    invalid_code: str | None = None
+    """`code` in the error for invalid arguments, for tools whose other failures have a code."""
+    as_result: bool = False
+    """Whether callers that speak JSON-RPC without MCP get failures of `tools/call` as results with `isError`."""
+
+
+_DEFAULT_ERRORS = ToolErrors()
 
 
 class Tool:
@@ -50,23 +66,28 @@ class Tool:
         annotations: ToolAnnotations | None = None,
         icons: list[Icon] | None = None,
         meta: dict[str, Any] | None = None,
-        plain_code: int | None = None,
-        invalid_code: str | None = None,
-        fails_as_result: bool = False,
+        scopes: Collection[str] = (),
+        errors: ToolErrors | None = None,
         checks_arguments: bool = True,
     ) -> None:
+        """Take the options of `Server.tool`, and `checks_arguments`.
+
+        With `checks_arguments=False` and an `input_schema` the function gets the unchecked arguments in one
+        parameter, and checks them itself.
+
+        Raises:
+            DefinitionError: the function cannot be a tool; the message says why.
+        """
+        check_function(function)
         self.function = function
-        self.name = name or function.__name__
+        self.name = name or short_name(function)
         check_name(self.name)
         self.description = description if description is not None else _summary(function)
-        self.plain_code = plain_code
-        """The JSON-RPC code of this tool's failures in the plain dialect."""
-        self.invalid_code = invalid_code
-        """The `code` of failures that tell of wrong arguments, for tools whose other failures have codes too."""
-        self.fails_as_result = fails_as_result
-        """Whether a failure is a result even in the plain dialect."""
+        self.scopes = required_scopes(scopes, self.name)
+        """Scopes that a caller needs; the tool is hidden from others."""
+        self.errors = errors if errors is not None else _DEFAULT_ERRORS
+        """How its failures are reported."""
         self.arguments = _arguments(function, input_schema, is_checked=checks_arguments)
-        """Unless they are to be checked, the function gets them in one parameter, as they came."""
         self._output = _output(function, self.name, output_schema)
         self._entry = ToolEntry(
             self.name,
@@ -82,11 +103,11 @@ class Tool:
         injected = self.arguments.injected
         self._handler = Handler(function, next((key for key, kind in injected.items() if kind is Context), None))
         self.asks = {key: ask for key, ask in injected.items() if isinstance(ask, Ask)}
-        """Inputs that the person gives before the function starts."""
+        """Declared inputs, which the person gives before the function starts."""
         self.converses = self._handler.context_name is not None or bool(self.asks)
         """Whether a call may ask the caller something before it answers."""
         self.headers = header_parameters(self.arguments.schema)
-        """Which arguments HTTP clients mirror in headers."""
+        """The arguments that HTTP clients mirror in headers."""
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -95,7 +116,7 @@ class Tool:
 
     @property
     def has_output_schema(self) -> bool:
-        """Whether clients are told what the results look like."""
+        """Whether clients get a schema of the results."""
         return self._entry.output_schema is not UNSET
 
     @property
@@ -109,39 +130,42 @@ class Tool:
         if entry is None:
             wrapped = None if self._output.is_object else self._output.wrapped_schema
             entry = self._entries[revision.version] = shape_tool_entry(self._entry, wrapped, revision)
-            if not revision.is_mcp:
-                entry.title = entry.annotations = entry.icons = entry.meta = UNSET
         return entry
 
-    async def run(self, raw: Raw, call: Call, server: Server, answers: Mapping[str, Any] | None = None) -> ToolReply:
-        """Call the function with arguments from raw JSON; `answers` are declared inputs that are already there.
+    async def run(self, raw: Raw, call: Call, server: Server, answers: Mapping[str, Any] | None = None) -> ToolResult:
+        """Call the function with arguments from raw JSON; `answers` are the declared inputs, if already answered.
 
         Raises:
-            ToolFailure: the arguments do not fit, or the function failed.
+            ToolFailure: the arguments are invalid, or the function failed.
         """
         arguments = self.arguments.decode(raw)
         if self.asks:
             arguments |= answers or await gather_answers(self.asks, Context(call, server))
-        reply = self._reply(await self._handler.call(arguments, call, server), call.caller.revision)
+        reply = self._reply(await self._handler.call(arguments, call, server))
         context_name = self._handler.context_name
         if context_name is not None and (meta := arguments[context_name].result_meta):
             reply.meta = meta if reply.meta is UNSET else reply.meta | meta
         return reply
 
-    def _reply(self, value: Any, revision: Revision) -> ToolReply:
-        if isinstance(value, ToolReply):
-            return replace(value)  # shaping must not change what the function may keep
+    def _reply(self, value: Any) -> ToolResult:
+        if isinstance(value, ToolResult):
+            self._check_reply(value)
+            return replace(value)  # a copy: shaping must not change the function's object
         if self._output.schema is None:
             if isinstance(value, str):
-                return ToolReply(content=[Text(value)])
+                return ToolResult(content=[Text(value)])
             content = _as_content(value)
             if content is not None:
-                return ToolReply(content=content)
+                return ToolResult(content=content)
         structured = self._output.encode(value)
-        if revision.structured == "object" and self._output.schema is not None and not self._output.is_object:
-            # The listed schema is a wrapped one, so an object is wrapped too when it is one choice of several.
-            return ToolReply(content=[Text(structured.decode())], structured_content=Raw(b'{"result":%b}' % structured))
-        return ToolReply(structured_content=Raw(structured))
+        # Older revisions list a wrapped schema, so an object is wrapped too when it is one choice of several.
+        is_union = self._output.schema is not None and not self._output.is_object
+        return (UnionToolResult if is_union else ToolResult)(structured_content=Raw(structured))
+
+    def _check_reply(self, reply: ToolResult) -> None:
+        structured = reply.structured_content
+        if self._output.schema is not None and structured is not UNSET and reply.is_error is not True:
+            self._output.encode(structured)
 
 
 def _arguments(
@@ -149,7 +173,7 @@ def _arguments(
 ) -> Arguments | DataArguments | UncheckedArguments:
     if schema is None:
         if not is_checked:
-            raise DefinitionError(f"{function.__name__}: arguments are left unchecked only with an `input_schema`")
+            raise DefinitionError(f"{short_name(function)}: arguments are left unchecked only with an `input_schema`")
         return Arguments.of(function, skip=(Context, Ask))
     from hubbub.protocol.schema_data import DataArguments, UncheckedArguments
 
@@ -157,22 +181,23 @@ def _arguments(
     injected = {key: Context for key, hint in hints.items() if hint is Context}
     if is_checked:
         return DataArguments(dict(schema), injected)
-    names = [name for name in inspect.signature(function).parameters if name not in injected]
+    known = injected.keys() | bound_names(function)
+    names = [name for name in inspect.signature(function).parameters if name not in known]
     if len(names) != 1:
         raise DefinitionError(
-            f"{function.__name__}: a tool that checks its arguments itself gets them in one parameter"
+            f"{short_name(function)}: a tool that checks its arguments itself gets them in one parameter"
         )
     return UncheckedArguments(dict(schema), names[0], injected)
 
 
 def _output(function: Function, name: str, schema: Mapping[str, Any] | None) -> Output:
     if schema is None:
-        return Output.of(function, skip=(*CONTENT_TYPES, ToolReply))
+        return Output.of(function, skip=(*CONTENT_TYPES, ToolResult))
     return Output(name, dict(schema))
 
 
 def _as_content(value: Any) -> list[Any] | None:
-    """The value as content blocks, or None if it is data."""
+    """Return the value as content blocks, or None if it is data."""
     if value is None:
         return []
     if isinstance(value, CONTENT_TYPES):
@@ -185,8 +210,8 @@ def _as_content(value: Any) -> list[Any] | None:
 
 
 def _summary(function: Function) -> str:
-    """The docstring without its parameter section, which is in the schema."""
-    return read_docstring(inspect.getdoc(function)).description
+    """Return the docstring without its parameter section, which is in the schema."""
+    return read_docstring(doc_of(function)).description
 
 
 def _unset(schema: dict[str, Any] | None) -> Any:

@@ -1,9 +1,9 @@
-"""Traces: one OpenTelemetry span for each call, under the caller's own.
+"""Traces: one OpenTelemetry span for each call, below the caller's span.
 
 Names and attributes are those of the official SDKs: a span `tools/call echo` with
-`mcp.method.name` and the rest, its parent taken from `_meta.traceparent`. Payloads and
-messages stay out of it. The app wraps a peer with `traced` only when `is_wanted` says
-that somebody looks; otherwise OpenTelemetry is never loaded and a call costs nothing.
+`mcp.method.name` and so on, its parent taken from `_meta.traceparent`. Payloads and
+messages are not recorded. The app wraps a peer with `traced` only if `is_wanted`;
+otherwise OpenTelemetry is never loaded and a call costs nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hubbub.errors import HubbubError, ToolFailure
 from hubbub.ports import Peer
 from hubbub.protocol.error_forms import error_object
 from hubbub.protocol.model import Call, Meta, Note, Reply
-from hubbub.protocol.wire import ToolReply
+from hubbub.protocol.wire import ToolResult
 
 _EXPORTER: Final = "OTEL_TRACES_EXPORTER"
 _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -31,7 +31,7 @@ logger = logging.getLogger("hubbub.tracing")
 
 
 def is_wanted(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether somebody collects traces: by the `OTEL_*` variables, or with a provider already installed."""
+    """Whether traces are collected: configured by `OTEL_*` variables, or by a provider already installed."""
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
     return _has_provider() or _exporter_name(environment) is not None
@@ -45,7 +45,7 @@ def _exporter_name(environment: Mapping[str, str]) -> str | None:
 
 
 def _has_provider() -> bool:
-    """Whether the program that we are part of has installed an SDK. Loads nothing."""
+    """Whether the host program has installed an SDK. Imports nothing unless it is already loaded."""
     if "opentelemetry.sdk.trace" not in sys.modules:
         return False
     from opentelemetry import trace
@@ -54,14 +54,14 @@ def _has_provider() -> bool:
 
 
 def traced(peer: Peer, environment: Mapping[str, str] = os.environ) -> Peer:
-    """The same peer with a span around each call, exported as the `OTEL_*` variables say."""
+    """Wrap a peer so that each call is a span, exported as the `OTEL_*` variables configure."""
     if not _has_provider():
         _install(_exporter_name(environment))
     return Traced(peer)
 
 
 def _install(name: str | None) -> None:
-    """Install the SDK with the exporter of that name, found as OpenTelemetry itself finds them."""
+    """Install the SDK with the exporter of that name, found as OpenTelemetry itself finds it."""
     if name is None:
         return
     from importlib.metadata import entry_points
@@ -89,7 +89,7 @@ def _install(name: str | None) -> None:
 
 
 class Traced:
-    """A peer whose calls are spans."""
+    """A peer that records each call to another peer as a span."""
 
     def __init__(self, peer: Peer, provider: Any = None) -> None:
         from opentelemetry import trace
@@ -101,7 +101,7 @@ class Traced:
         self._propagator = TraceContextTextMapPropagator()
 
     async def request(self, call: Call) -> Reply:
-        """Answer within a span."""
+        """Pass the call on within a span."""
         name, attributes = _described(call)
         with self._tracer.start_as_current_span(
             name,
@@ -117,23 +117,23 @@ class Traced:
                 self._failed(span, failure.kind)
                 raise
             except HubbubError as error:
-                code = str(error_object(error, call.caller.revision).code)
+                code = str(error_object(error, call.caller.revision, call.method).code)
                 span.set_attribute("rpc.response.status_code", code)
                 self._failed(span, code)
                 raise
             except BaseException as error:
                 self._failed(span, type(error).__qualname__)
                 raise
-            if isinstance(reply, ToolReply) and reply.is_error is True:
+            if isinstance(reply, ToolResult) and reply.is_error is True:
                 self._failed(span, ToolFailure.kind)
             return reply
 
     async def notify(self, note: Note) -> None:
-        """Pass it on; notifications have no span of their own."""
+        """Pass a notification on, without a span."""
         await self._peer.notify(note)
 
     def _parent(self, meta: Meta) -> Any:
-        """The caller's span, or None for whatever is current here."""
+        """Return the caller's span, or None for the current one."""
         if meta.traceparent is UNSET:
             return None
         carrier = {"traceparent": meta.traceparent}
@@ -149,7 +149,7 @@ class Traced:
 
 
 def _described(call: Call) -> tuple[str, dict[str, str]]:
-    method = call.method[: bounds.NAME_CHARACTERS]  # a stranger's text, which may be long
+    method = call.method[: bounds.NAME_CHARACTERS]  # sent by the caller, so it may be long
     attributes = {"mcp.method.name": method}
     if call.caller.revision.version:
         attributes["mcp.protocol.version"] = call.caller.revision.version

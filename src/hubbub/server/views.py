@@ -1,6 +1,6 @@
-"""What is visible: names chosen by patterns, and nothing but what only reads if so wished.
+"""Views: which tools are visible, by name patterns and optionally only those that are read-only.
 
-One `View` serves tool profiles, hub endpoints and an agent's allow and deny lists alike.
+Tool profiles, hub endpoints and an agent's allow and deny lists all use `View`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _IS_START: Final = re.compile(r"[^*?\[]*\*").fullmatch
 
 
 class Visible(Protocol):
-    """A tool, as far as a view looks at it: one of a server, or one that a model is told of."""
+    """The parts of a tool that a view checks; a server's tool, or one listed for a model."""
 
     @property
     def name(self) -> str:
-        """What the patterns are compared with."""
+        """The name that patterns are matched against."""
 
     @property
     def annotations(self) -> ToolAnnotations | None:
-        """The hints of whoever declared it."""
+        """The hints that the tool was declared with."""
 
 
 class View(msgspec.Struct, frozen=True):
@@ -48,15 +48,15 @@ class View(msgspec.Struct, frozen=True):
         return not self.read_only or (tool.annotations is not None and tool.annotations.read_only_hint is True)
 
     def names(self, name: str, qualified: str = "") -> bool:
-        """Whether the patterns let a name through; one with a slash may also mean the `qualified` name."""
+        """Whether the patterns allow a name; a pattern with a slash is also matched against the `qualified` name."""
         return _matches(name, qualified, self.include) and not _matches(name, qualified, self.exclude)
 
     def leaves_out(self, name: str) -> bool:
-        """Whether the patterns say that nothing of this name is to be seen."""
+        """Whether the patterns exclude this name."""
         return _matches(name, "", self.exclude)
 
     def choose(self, items: Mapping[str, T], qualified: Callable[[T], str]) -> dict[str, T]:
-        """Those whose names the patterns let through, as `names` does one by one."""
+        """Return the items whose names the patterns allow, like `names` for each but faster."""
         (include, include_qualified), (exclude, exclude_qualified) = _compiled(self.include), _compiled(self.exclude)
         if include_qualified is None and exclude_qualified is None:
             return {name: item for name, item in items.items() if include(name) and not exclude(name)}
@@ -73,13 +73,13 @@ def _matches(name: str, qualified: str, patterns: tuple[str, ...]) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _compiled(patterns: tuple[str, ...]) -> tuple[_Match, _Match | None]:
-    """What matches any of them, names and qualified names: a hub compares a thousand with each view."""
+    """Compile matchers for names and qualified names, cached: a hub matches a thousand names with each view."""
     slashed = tuple(pattern for pattern in patterns if "/" in pattern)
     return _any_of(patterns), _any_of(slashed) if slashed else None
 
 
 def _any_of(patterns: tuple[str, ...]) -> _Match:
-    """Most patterns are how a name starts, which needs no expression."""
+    """Match any of the patterns. Most are a prefix and `*`, which needs no regular expression."""
     starts = tuple(pattern[:-1] for pattern in patterns if _IS_START(pattern))
     others = [fnmatch.translate(pattern) for pattern in patterns if not _IS_START(pattern)]
     if not others:

@@ -1,1 +1,1 @@
-"""The HTTP endpoint: three dialects behind one address, told apart by the era ladder."""
+"""The HTTP endpoint: three dialects at one address; the era ladder decides which one a request speaks."""

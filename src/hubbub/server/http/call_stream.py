@@ -1,8 +1,8 @@
-"""The way back of one HTTP call: nothing, until the handler has something to say first.
+"""The return path of one HTTP call: a JSON response, or a stream if messages come before the response.
 
-The answer is one piece of JSON if the handler only answers. The first notification or
-question before that turns it into a stream. In the legacy era the stream belongs to a session,
-so its events are numbered and kept, and the call outlives its connection.
+If the handler only answers, the response is one piece of JSON. A notification or request
+before that turns it into a stream. In the legacy era the stream belongs to a session,
+so its events are numbered and stored, and the call continues after a disconnect.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ResponseMode = Literal["auto", "json", "sse"]
 
 
 class CallStream(msgspec.Struct, eq=False):
-    """Where the answer to one HTTP call goes, and what comes before it."""
+    """Sends the response to one HTTP call, and the messages before it."""
 
     _exchange: HttpExchange
     _revision: Revision
@@ -40,18 +40,22 @@ class CallStream(msgspec.Struct, eq=False):
     _is_released: bool = False
 
     async def notify(self, note: Note) -> None:
-        """Stream a notification; a caller that takes only JSON does not get any."""
+        """Stream a notification; a caller that accepts only JSON does not get it."""
         if self._mode != "json":
             await self._event(encode_notification(note.method, note.params))
 
+    def send_nowait(self, note: Note) -> bool:
+        """Return False: only `notify` waits for slow readers."""
+        return False
+
     async def request(self, call: Call) -> Reply:
-        """Ask the caller, on this call's own stream."""
+        """Send a request to the caller, on the stream of this call."""
         if self._session is None or self._mode == "json":
             raise MissingCapability({"text/event-stream": {}})
         return await self._session.questions.ask(call, self._event)
 
     def answer(self, status: int, response: bytes) -> Awaitable[None]:
-        """Send the answer and end."""
+        """Send the response and end the stream."""
         if self._is_open:
             return self._finish(response)
         if self._mode == "sse" and status == 200:
@@ -64,7 +68,7 @@ class CallStream(msgspec.Struct, eq=False):
         await self._end()
 
     async def abandon(self) -> None:
-        """End without an answer: the call was cancelled."""
+        """End without a response, because the call was cancelled."""
         if self._mode == "json":
             await self._exchange.reply(202)
             return
@@ -73,7 +77,7 @@ class CallStream(msgspec.Struct, eq=False):
         await self._end()
 
     async def release(self) -> None:
-        """End the open stream now; a legacy caller comes back for the rest with `Last-Event-ID`."""
+        """End the open stream now; a legacy caller fetches the rest with `Last-Event-ID`."""
         if self._session is None or self._mode == "json":
             return
         if not self._is_open:
@@ -89,7 +93,7 @@ class CallStream(msgspec.Struct, eq=False):
             await self._exchange.write(event)
 
     def _whole_stream(self, response: bytes) -> bytes:
-        """A stream that holds only the answer, in one piece."""
+        """Return a complete stream that contains only the response."""
         if self._session is None:
             return encode_event(response, event="message")
         stream = self._session.open_stream()
@@ -113,7 +117,7 @@ class CallStream(msgspec.Struct, eq=False):
 
 
 def mode_for(headers: Headers, mode: ResponseMode) -> ResponseMode:
-    """A client that accepts no stream gets none; one that accepts only streams gets one."""
+    """Choose JSON for a client that accepts no stream, and a stream for one that accepts nothing else."""
     accept = headers.raw(b"accept")
     if accept is None or accept == _USUAL or b"*/*" in accept:
         return mode

@@ -1,7 +1,7 @@
-"""The `mcp_session` cookie: a name for a caller that costs no memory.
+"""The `mcp_session` cookie: identifies a plain caller without a table in memory.
 
-A value that we issued carries a tag that only we can compute, so it is known again
-without being remembered. A legacy session uses its own id as the value.
+A value that we issued carries a MAC, so it is recognised without being stored. A legacy
+session uses its own id as the value.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import hmac
 import os
 import secrets
 from hashlib import blake2b
+
+from hubbub.ports import HttpExchange
 
 NAME = "mcp_session"
 _TAG_CHARACTERS = 22
@@ -22,7 +24,7 @@ class Cookies:
         self._key = key if key is not None else os.urandom(32)
 
     def issue(self) -> str:
-        """A fresh value."""
+        """Return a new value."""
         token = secrets.token_urlsafe(16)
         return f"{token}.{self._tag(token)}"
 
@@ -36,7 +38,7 @@ class Cookies:
 
 
 def read_cookie(header: str | None) -> str | None:
-    """The value of our cookie in a `Cookie` header."""
+    """Return the value of our cookie in a `Cookie` header."""
     for pair in (header or "").split(";"):
         name, _, value = pair.strip().partition("=")
         if name == NAME:
@@ -44,7 +46,13 @@ def read_cookie(header: str | None) -> str | None:
     return None
 
 
-def set_cookie(value: str, scheme: str) -> tuple[bytes, bytes]:
-    """The `Set-Cookie` header for a value."""
-    secure = "; Secure" if scheme == "https" else ""
-    return b"set-cookie", f"{NAME}={value}; Path=/; HttpOnly; SameSite=Strict{secure}".encode()
+def drop_cookie(root_path: str) -> tuple[bytes, bytes]:
+    """Return the `Set-Cookie` header that deletes the cookie."""
+    return b"set-cookie", f"{NAME}=; Path={root_path or '/'}; HttpOnly; SameSite=Strict; Max-Age=0".encode()
+
+
+def set_cookie(value: str, exchange: HttpExchange) -> tuple[bytes, bytes]:
+    """Return the `Set-Cookie` header for a value; its path is the mount's, as other apps may set the same name."""
+    secure = "; Secure" if exchange.scheme == "https" else ""
+    path = exchange.root_path or "/"
+    return b"set-cookie", f"{NAME}={value}; Path={path}; HttpOnly; SameSite=Strict{secure}".encode()

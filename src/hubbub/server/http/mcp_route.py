@@ -1,35 +1,37 @@
-"""The protocol at one path: `POST`, `GET` and `DELETE` of one server.
+"""MCP at one path: `POST`, `GET` and `DELETE` of one server.
 
-An endpoint has one for `/mcp`, and one for each view of a hub. Each keeps the sessions of
-its own callers; what all of them together may hold open is counted in one place.
+An endpoint has one route for `/mcp`, and one for each view of a hub. Each has the sessions of
+its own callers; the limits on open streams and stored events are shared.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from hubbub import bounds
-from hubbub.errors import MethodNotAllowed, Overloaded, SessionNotFound, SessionRequired, UnsupportedVersion
+from hubbub.errors import Overloaded, SessionRequired
 from hubbub.ports import HttpExchange, Quotas
-from hubbub.protocol.error_forms import INVALID_REQUEST
+from hubbub.protocol.authority import owner_of
 from hubbub.protocol.http_headers import Headers
-from hubbub.protocol.jsonrpc import NULL, ErrorObject, encode_error
+from hubbub.protocol.ladder import climb
 from hubbub.protocol.model import Principal
 from hubbub.protocol.refusal import Refusal
-from hubbub.protocol.revisions import LEGACY, SUPPORTED_VERSIONS, is_modern_version
+from hubbub.server.answer import refuse
 from hubbub.server.http.call_stream import ResponseMode
 from hubbub.server.http.cookies import Cookies
 from hubbub.server.http.legacy import Legacy
 from hubbub.server.http.modern import Modern
 from hubbub.server.http.plain import Plain
-from hubbub.server.http.post import VERSION_HEADER, Post
-from hubbub.server.http.sessions import Sessions
+from hubbub.server.http.post import Post, request_facts
+from hubbub.server.http.sessions import Session, Sessions
 from hubbub.server.http.streams import UNNUMBERED, EventStore, Stream
 from hubbub.server.server import Server
+from hubbub.shares import Shares
 
 
 class RouteOptions:
-    """What all routes of one endpoint have in common."""
+    """Options and limits that all routes of one endpoint share."""
 
     def __init__(
         self,
@@ -37,9 +39,9 @@ class RouteOptions:
         mode: ResponseMode = "auto",
         plain_allowed: bool = True,
         quotas: Quotas | None = None,
-        most_sessions: int = bounds.SESSIONS,
-        session_idle_s: float = bounds.SESSION_IDLE_S,
-        most_streams: int = bounds.STREAMS,
+        most_sessions: int | None = None,
+        session_idle_s: float | None = None,
+        most_streams: int | None = None,
         store: EventStore | None = None,
     ) -> None:
         self.mode = mode
@@ -47,10 +49,9 @@ class RouteOptions:
         self.quotas = quotas
         self.most_sessions = most_sessions
         self.session_idle_s = session_idle_s
-        self.most_streams = most_streams
         self.store = EventStore() if store is None else store
         self.cookies = Cookies()
-        self.open_streams = 0
+        self.streams = Shares(bounds.STREAMS if most_streams is None else most_streams)
 
 
 class McpRoute:
@@ -70,6 +71,8 @@ class McpRoute:
         self._plain = Plain(server, options.cookies)
         self._plain_streams: set[Stream] = set()
         self.post = Post(
+            server,
+            self.sessions,
             Modern(server, options.mode),
             self._legacy,
             self._plain,
@@ -78,32 +81,32 @@ class McpRoute:
         )
 
     async def listen(self, exchange: HttpExchange, principal: Principal) -> None:
-        """Stream what belongs to no call: `GET`."""
-        headers, options = exchange.headers, self._options
-        session, names_session = self._legacy.session_of(headers, principal)
-        if not _accepts_stream(headers):
+        """Stream messages that belong to no call: `GET`."""
+        options = self._options
+        if not _accepts_stream(exchange.headers):
             await refuse(exchange, Refusal(406, "GET /mcp is a stream; send `Accept: text/event-stream`"))
             return
-        self._refuse_wrong_era(headers, names_session and session is None, session is not None)
-        if options.open_streams >= options.most_streams:
-            raise Overloaded("open streams", options.most_streams)
-        options.open_streams += 1
+        session = self._session_of(exchange, principal)
+        owner = owner_of(principal, exchange.client)
+        if not options.streams.has_room(owner):
+            raise Overloaded("open streams", options.streams.limit)
+        options.streams.take(owner)
         exchange.watch(cancel=True)
         try:
             if session is not None:
                 await self._legacy.listen(exchange, session)
             else:
-                await self._listen_plainly(exchange, principal)
+                await self._listen_plainly(exchange, principal, owner)
             await exchange.end()
         except asyncio.CancelledError:
             if not exchange.has_left:
                 raise
         finally:
             exchange.unwatch()
-            options.open_streams -= 1
+            options.streams.give_back(owner)
 
-    async def _listen_plainly(self, exchange: HttpExchange, principal: Principal) -> None:
-        stream = Stream(UNNUMBERED, self._options.store)
+    async def _listen_plainly(self, exchange: HttpExchange, principal: Principal, owner: str) -> None:
+        stream = Stream(UNNUMBERED, self._options.store, owner)
         self._plain_streams.add(stream)
         try:
             await self._plain.listen(exchange, principal, stream)
@@ -112,37 +115,32 @@ class McpRoute:
             stream.discard()
 
     async def end_session(self, exchange: HttpExchange, principal: Principal) -> None:
-        """End a session at its client's wish: `DELETE`."""
-        session, names_session = self._legacy.session_of(exchange.headers, principal)
-        self._refuse_wrong_era(exchange.headers, names_session and session is None, session is not None)
+        """End a session because its client asked for it: `DELETE`."""
+        session = self._session_of(exchange, principal)
         if session is None:
             raise SessionRequired("There is no session to end; name it in the header Mcp-Session-Id")
         self._legacy.end(session)
         await exchange.reply(204)
 
-    def _refuse_wrong_era(self, headers: Headers, is_unknown: bool, has_session: bool) -> None:
-        version = headers.get(VERSION_HEADER)
-        if version is not None and is_modern_version(version):
-            raise MethodNotAllowed("This protocol revision only has POST")
-        if version is not None and version not in LEGACY:
-            raise UnsupportedVersion(version, SUPPORTED_VERSIONS)
-        if is_unknown:
-            raise SessionNotFound("This session has ended or never existed; send `initialize` again")
-        if version is not None and not has_session:
-            raise SessionRequired("This request belongs to no session; send `initialize` first")
+    def _session_of(self, exchange: HttpExchange, principal: Principal) -> Session | None:
+        """Return the session of a request without a body; None for a plain caller."""
+        plain_allowed = self._options.plain_allowed
+        facts, session = request_facts(exchange, principal, self.sessions, plain_allowed=plain_allowed)
+        climb(facts)
+        return session
+
+    def end_revoked_callers(self, is_revoked: Callable[[str], bool]) -> None:
+        """End the sessions and suspended calls of revoked callers."""
+        for owner in filter(is_revoked, {*self.sessions.owners} - {""}):
+            self.sessions.end_owner(owner)
+        self.server.end_revoked(is_revoked)
 
     def end_streams(self) -> None:
-        """Let every open stream end, so that the process can."""
+        """End every open stream, so that the process can exit."""
         self.server.audience.end_listens()
         for stream in list(self._plain_streams):
             stream.finish()
         self.sessions.end_streams()
-
-
-async def refuse(exchange: HttpExchange, refusal: Refusal) -> None:
-    """Answer a request that is not let in."""
-    body = encode_error(NULL, ErrorObject(INVALID_REQUEST, refusal.message))
-    await exchange.reply(refusal.status, body, refusal.headers)
 
 
 def _accepts_stream(headers: Headers) -> bool:

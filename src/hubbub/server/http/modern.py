@@ -1,22 +1,26 @@
-"""The stateless era over HTTP: each POST stands for itself, and its headers must agree with its body."""
+"""The stateless era over HTTP: each POST is independent, and its headers must agree with its body."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from hubbub.errors import HeaderMismatch, HubbubError, InvalidParams
-from hubbub.protocol.error_forms import error_object, http_status
+from hubbub.errors import HeaderMismatch, HubbubError
+from hubbub.protocol.error_forms import http_status
 from hubbub.protocol.headers import check_parameters, decode_value
 from hubbub.protocol.http_headers import Headers
-from hubbub.protocol.jsonrpc import encode_error
 from hubbub.protocol.ladder import modern_caller
+from hubbub.protocol.model import Caller
 from hubbub.protocol.revisions import Revision
-from hubbub.server.answer import answer
+from hubbub.server.answer import answer, respond_error
 from hubbub.server.http.call_stream import CallStream, ResponseMode, mode_for
-from hubbub.server.http.incoming import Incoming
 from hubbub.server.server import Server
+
+if TYPE_CHECKING:
+    from hubbub.server.http.post import Incoming
 
 _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
@@ -29,16 +33,15 @@ class Modern:
         self._mode = mode
 
     async def call(self, incoming: Incoming, revision: Revision) -> None:
-        """Answer one call; a caller that leaves cancels it."""
+        """Answer one call; a disconnect cancels it."""
         exchange = incoming.exchange
+        caller = modern_caller(incoming.meta, revision, incoming.principal, exchange.client)
         try:
-            self._check_headers(incoming)
+            self._check_headers(incoming, caller)
         except HubbubError as error:
-            body = encode_error(incoming.id, error_object(error, revision))
-            await exchange.reply(http_status(error), body)
+            await respond_error(exchange, error, revision, incoming.id)
             return
-        caller = modern_caller(incoming.meta, revision, incoming.principal)
-        # What listens has nothing to answer, so JSON alone would leave it in silence for ever.
+        # A listen request gets only notifications, so JSON alone would send it nothing.
         listens = incoming.method == "subscriptions/listen"
         mode = "auto" if listens else mode_for(exchange.headers, self._mode)
         stream = CallStream(exchange, revision, mode)
@@ -53,29 +56,30 @@ class Modern:
             raise
         await stream.answer(200 if failure is None else http_status(failure), response)
 
-    def _check_headers(self, incoming: Incoming) -> None:
+    def _check_headers(self, incoming: Incoming, caller: Caller) -> None:
         headers, method = incoming.exchange.headers, incoming.method
         if headers.get(b"mcp-method") != method:
             raise HeaderMismatch(f"The header Mcp-Method must be {method!r}, the method of the body")
-        if isinstance(incoming.params, InvalidParams):
+        if isinstance(incoming.params, HubbubError):
             return
         member = _NAMED_BY.get(method)
         if member is None:
             return
         name = getattr(incoming.params, member)
         sent = headers.get(b"mcp-name")
-        is_plain = sent == name and name.isascii() and name.isidentifier()  # as most are: there is one way to write it
+        is_plain = sent == name and name.isascii() and name.isidentifier()  # the usual case, without decoding
         if not is_plain and (sent is None or decode_value(sent) != name):
             raise HeaderMismatch(f"The header Mcp-Name must be {name!r}, the `{member}` of the body")
         if method == "tools/call":
-            self._check_parameter_headers(name, incoming.params.arguments, headers)
+            self._check_parameter_headers(self._server.tool_headers(name, caller), incoming.params.arguments, headers)
 
-    def _check_parameter_headers(self, name: str, arguments: msgspec.Raw, headers: Headers) -> None:
-        wanted = self._server.tool_headers(name)
+    def _check_parameter_headers(
+        self, wanted: Mapping[str, tuple[str, ...]], arguments: msgspec.Raw, headers: Headers
+    ) -> None:
         if not wanted:
             return
         try:
             given = msgspec.json.decode(arguments, type=dict)
         except msgspec.DecodeError:
-            return  # the tool itself says what is wrong with its arguments
+            return  # the tool reports what is wrong with its arguments
         check_parameters(wanted, given, lambda header: headers.get(header.lower().encode()))

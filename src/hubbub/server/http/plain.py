@@ -1,8 +1,9 @@
-"""Plain JSON-RPC over HTTP: a pasted curl is served at once, without a handshake."""
+"""Plain JSON-RPC over HTTP, without a handshake: for example one `curl` command."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from hubbub.ports import HttpExchange
 from hubbub.protocol.http_headers import HeaderList
@@ -13,34 +14,37 @@ from hubbub.server.answer import answer
 from hubbub.server.audience import RESOURCE_UPDATED
 from hubbub.server.http.call_stream import CallStream
 from hubbub.server.http.cookies import Cookies, read_cookie, set_cookie
-from hubbub.server.http.incoming import Incoming
 from hubbub.server.http.streams import Stream
 from hubbub.server.server import Server
 
+if TYPE_CHECKING:
+    from hubbub.server.http.post import Incoming
+
 
 class Plain:
-    """Serves callers that speak no MCP."""
+    """Serves callers that do not speak MCP."""
 
     def __init__(self, server: Server, cookies: Cookies) -> None:
         self._server = server
         self._cookies = cookies
 
     def caller(self, exchange: HttpExchange, principal: Principal) -> tuple[Caller, HeaderList]:
-        """Who calls, by cookie; with the header that sets a fresh one if there was none of ours."""
+        """Identify the caller by its cookie; also return the header that sets a new one if it has none of ours."""
         value = read_cookie(exchange.headers.get(b"cookie"))
         headers: HeaderList = ()
         if value is None or not self._cookies.knows(value):
             value = self._cookies.issue()
-            headers = (set_cookie(value, exchange.scheme),)
-        return Caller(revision=PLAIN, principal=principal, scope=value), headers
+            headers = (set_cookie(value, exchange),)
+        return Caller(revision=PLAIN, principal=principal, scope=value, address=exchange.client), headers
 
     async def call(self, incoming: Incoming) -> None:
-        """Answer one call; a caller that leaves cancels it."""
+        """Answer one call; a disconnect cancels it."""
         exchange = incoming.exchange
         caller, headers = self.caller(exchange, incoming.principal)
         exchange.watch(cancel=True)
         try:
-            response = await self.answer_alone(incoming, caller)
+            back = CallStream(exchange, PLAIN, "json")
+            response, _ = await answer(self._server.peer, incoming.call(caller, back), self._server.identity)
         except asyncio.CancelledError:
             if exchange.has_left:
                 return
@@ -49,14 +53,8 @@ class Plain:
             exchange.unwatch()
         await exchange.reply(200, response, headers)
 
-    async def answer_alone(self, incoming: Incoming, caller: Caller) -> bytes:
-        """The answer to a call that nothing can be streamed for."""
-        back = CallStream(incoming.exchange, caller.revision, "json")
-        response, _ = await answer(self._server.peer, incoming.call(caller, back), self._server.identity)
-        return response
-
     async def listen(self, exchange: HttpExchange, principal: Principal, stream: Stream) -> None:
-        """Stream every change to a caller that only listens."""
+        """Stream every change to a plain caller."""
         _, headers = self.caller(exchange, principal)
         listener = _PlainListener(stream)
         self._server.audience.add(listener)
@@ -68,15 +66,14 @@ class Plain:
 
 
 class _PlainListener:
-    """Puts every change of a list on a stream; plain callers subscribe to no resources."""
+    """Appends every change of a list to a stream; plain callers cannot subscribe to resources."""
 
-    scope = None
+    scope = principal = None
     watching: tuple[str, ...] = ()
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
 
     def hear(self, note: Note) -> None:
-        """Append a change."""
         if note.method != RESOURCE_UPDATED:
             self._stream.append(encode_notification(note.method, note.params))

@@ -1,54 +1,109 @@
-"""`POST /mcp`: one message, or a batch, in whichever dialect it speaks.
+"""`POST /mcp`: one message or a batch, in any dialect.
 
-Reads it, lets the era ladder decide whose rules apply, and hands it to those. Every
-refusal before that is answered here, in the era that the message claims to be of.
+Reads the message, lets the era ladder decide its dialect, and passes it on as an `Incoming`. Errors
+before that are answered here, in the form of the era that the message claims.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import NamedTuple
+from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
-from hubbub.errors import HubbubError, IdInUse, InvalidRequest, MessageError
-from hubbub.ports import Count, HttpExchange, Quotas
-from hubbub.protocol.error_forms import error_object, http_status
+from hubbub import bounds
+from hubbub.errors import HubbubError, InvalidRequest, MessageError, RateLimited, SessionNotFound
+from hubbub.ports import HttpExchange, Quotas, ReturnPath
+from hubbub.protocol.error_forms import error_response
 from hubbub.protocol.http_headers import HeaderList
-from hubbub.protocol.jsonrpc import (
-    NULL,
-    Envelope,
-    decode_envelope,
-    encode_batch,
-    encode_error,
-    id_key,
-    salvage_id,
-)
-from hubbub.protocol.ladder import Facts, claims_modern, climb
-from hubbub.protocol.model import Caller, Principal
+from hubbub.protocol.jsonrpc import NULL, Envelope, decode_envelope
+from hubbub.protocol.ladder import Facts, claims_modern, climb, climb_batch, refusal_revision
+from hubbub.protocol.model import Call, Caller, Meta, Principal
 from hubbub.protocol.params import EMPTY, decode_params
-from hubbub.protocol.revisions import NEWEST_LEGACY, NEWEST_MODERN, Revision
-from hubbub.server.connection import check_id, decode_item
-from hubbub.server.http.incoming import Incoming
+from hubbub.protocol.revisions import Revision
+from hubbub.server.answer import answer, respond_error
+from hubbub.server.batch import Deliver, take_batch
+from hubbub.server.http.call_stream import CallStream
+from hubbub.server.http.cookies import drop_cookie
 from hubbub.server.http.legacy import Legacy
 from hubbub.server.http.modern import Modern
 from hubbub.server.http.plain import Plain
-from hubbub.server.http.sessions import Session
+from hubbub.server.http.sessions import SESSION_HEADER, Session, Sessions
+from hubbub.server.questions import refused_id
+from hubbub.server.running_calls import RunningCalls
+from hubbub.server.server import Server
 
-VERSION_HEADER = b"mcp-protocol-version"
 _JSON = b"application/json"
+_VERSION_HEADER = b"mcp-protocol-version"
 _ROUTE = "/mcp"
-"""What its messages are counted as, at whichever path they come in."""
-_NO_BATCHES = "Batches are not part of this protocol revision; send one message at a time"
+"""The route that its messages are counted under, at any path."""
+
+
+class Incoming(msgspec.Struct):
+    """A message with everything that is known about it from its request and headers."""
+
+    exchange: HttpExchange
+    principal: Principal
+    message: Envelope
+    id: Raw
+    """Null if the message has no id."""
+    method: str
+    raw: Raw
+    params: Any
+    meta: Meta
+    session: Session | None
+    is_request: bool
+    """Whether it expects a response."""
+
+    def call(self, caller: Caller, back: ReturnPath) -> Call:
+        """Make a call of the message."""
+        return Call(
+            id=self.id, method=self.method, raw=self.raw, params=self.params, meta=self.meta, caller=caller, back=back
+        )
+
+
+def request_facts(
+    exchange: HttpExchange, principal: Principal, sessions: Sessions, *, plain_allowed: bool
+) -> tuple[Facts, Session | None]:
+    """Read the facts in the headers of a request, and find its session; modern requests have none."""
+    headers = exchange.headers
+    facts = Facts(
+        version_header=headers.get(_VERSION_HEADER),
+        over_http=True,
+        http_method=exchange.method,
+        plain_allowed=plain_allowed,
+    )
+    if claims_modern(facts):
+        return facts, None
+    session, facts.names_session = sessions.named_in(headers, principal)
+    if session is not None:
+        facts.session = session.caller.revision
+    return facts, session
+
+
+def read_message(
+    exchange: HttpExchange, principal: Principal, message: Envelope, session: Session | None, facts: Facts
+) -> Incoming:
+    """Decode the parameters of a message, and add its method, id and `_meta` to the facts."""
+    method = "" if message.method is UNSET else message.method
+    raw = EMPTY if message.params is UNSET else message.params
+    params, meta = decode_params(method, raw)
+    is_request = message.id is not UNSET and message.method is not UNSET
+    identifier = NULL if message.id is UNSET else message.id
+    facts.method, facts.meta, facts.is_request = method, meta, is_request
+    facts.id = identifier if is_request else UNSET
+    return Incoming(exchange, principal, message, identifier, method, raw, params, meta, session, is_request)
 
 
 class Post:
-    """Reads what is posted and knows who serves it."""
+    """Reads POST requests and passes them to the handler of their dialect."""
 
     def __init__(
         self,
+        server: Server,
+        sessions: Sessions,
         modern: Modern,
         legacy: Legacy,
         plain: Plain,
@@ -56,6 +111,8 @@ class Post:
         plain_allowed: bool = True,
         quotas: Quotas | None = None,
     ) -> None:
+        self._server = server
+        self._sessions = sessions
         self._modern = modern
         self._legacy = legacy
         self._plain = plain
@@ -63,47 +120,35 @@ class Post:
         self._quotas = quotas
 
     async def serve(self, exchange: HttpExchange, principal: Principal) -> None:
-        """Serve one POST."""
         if not _is_json(exchange.headers.raw(b"content-type")):
             wrong = InvalidRequest("Send JSON, with the header `Content-Type: application/json`")
-            await _refuse(exchange, wrong, NEWEST_LEGACY, status=415)
+            await respond_error(exchange, wrong, status=415)
             return
         data = await exchange.body()
+        facts, session = request_facts(exchange, principal, self._sessions, plain_allowed=self._plain_allowed)
         try:
             message = decode_envelope(data)
         except MessageError as error:
-            await _refuse(exchange, error, NEWEST_LEGACY, salvage_id(data))
+            identifier = refused_id(data, error, None if session is None else session.questions)
+            await respond_error(exchange, error, identifier=identifier)
             return
-        session, names_session = self._legacy.session_of(exchange.headers, principal)
-        facts = Facts(
-            version_header=exchange.headers.get(VERSION_HEADER),
-            session=None if session is None else session.caller.revision,
-            names_session=names_session,
-            over_http=True,
-            plain_allowed=self._plain_allowed,
-        )
         if not isinstance(message, Envelope):
             await self._batch(exchange, principal, message, session, facts)
             return
-        incoming = _incoming(exchange, principal, message, session)
-        facts.method, facts.meta = incoming.method, incoming.meta
+        incoming = read_message(exchange, principal, message, session, facts)
         try:
-            revision = self._climb(incoming, facts)
+            if isinstance(incoming.params, InvalidRequest) and (session is not None or not self._may_be_tool(facts)):
+                raise incoming.params
+            revision = climb(facts)
         except HubbubError as error:
-            spoken = NEWEST_MODERN if claims_modern(facts) else NEWEST_LEGACY
-            await _refuse(exchange, error, spoken, incoming.id)
+            headers = _without_cookie(exchange, error)
+            await respond_error(exchange, error, refusal_revision(facts), incoming.id, headers=headers)
             return
         await self._dispatch(incoming, revision)
 
-    def _climb(self, incoming: Incoming, facts: Facts) -> Revision:
-        if incoming.is_request:
-            revision = climb(facts)
-            check_id(incoming.id, is_mcp=revision.is_mcp or incoming.method == "initialize")
-            return revision
-        # Notifications and answers need no envelope of their own: 202 is all they get.
-        if claims_modern(facts):
-            return NEWEST_MODERN
-        return climb(facts)
+    def _may_be_tool(self, facts: Facts) -> bool:
+        """Whether the method may be a tool called by its name, which checks its params itself."""
+        return not claims_modern(facts) and not self._server.has_method(facts.method)
 
     def _dispatch(self, incoming: Incoming, revision: Revision) -> Awaitable[None]:
         if not incoming.is_request:
@@ -127,82 +172,88 @@ class Post:
         facts: Facts,
     ) -> None:
         try:
-            if claims_modern(facts) or not climb(facts).batches:
-                raise InvalidRequest(_NO_BATCHES)
+            revision = climb_batch(facts)
         except HubbubError as error:
-            await _refuse(exchange, error, NEWEST_LEGACY)
+            await respond_error(exchange, error, headers=_without_cookie(exchange, error))
             return
         caller, headers = self._plain.caller(exchange, principal) if session is None else (session.caller, ())
+        batch = _Batch(self._server, self._legacy, exchange, caller, session, facts)
         count = None if self._quotas is None else self._quotas.count_for(_ROUTE, principal, exchange.client)
-        batch = _Batch(exchange, caller, session, set())
         exchange.watch(cancel=session is None)
         try:
-            # The first is counted already: it came with the request.
-            counts = [None, *[count] * (len(items) - 1)]
-            each = zip(items, counts, strict=True)
-            answers = await asyncio.gather(*(self._batch_item(batch, item, one) for item, one in each))
+            take_batch(items, batch.take, batch.send, revision=revision, questions=batch.questions, count=count)
+            await asyncio.gather(*batch.tasks)
         except asyncio.CancelledError:
             if exchange.has_left:
                 return
             raise
         finally:
             exchange.unwatch()
-        given = [one for one in answers if one]
-        await exchange.reply(200 if given else 202, encode_batch(given) if given else b"", headers)
+        await exchange.reply(200 if batch.answers else 202, batch.answers, headers)
 
-    async def _batch_item(self, batch: _Batch, item: bytes, count: Count | None) -> bytes:
-        caller, session = batch.caller, batch.session
-        limited = None if count is None else count()
-        try:
-            message = decode_item(item)
-        except MessageError as error:
-            return encode_error(salvage_id(item), error_object(limited or error, caller.revision))
-        incoming = _incoming(batch.exchange, caller.principal, message, session)
+
+class _Batch:
+    """The messages and responses of one batch, which cannot be streamed."""
+
+    def __init__(
+        self,
+        server: Server,
+        legacy: Legacy,
+        exchange: HttpExchange,
+        caller: Caller,
+        session: Session | None,
+        facts: Facts,
+    ) -> None:
+        self._server = server
+        self._legacy = legacy
+        self._exchange = exchange
+        self._caller = caller
+        self._session = session
+        self._facts = facts
+        self._running = RunningCalls() if session is None else session.running
+        self.questions = None if session is None else session.questions
+        self.tasks: list[asyncio.Task[object]] = []
+        self.answers = b""
+
+    def send(self, answers: bytes) -> None:
+        """Keep the responses until the request is answered."""
+        self.answers = answers
+
+    def take(self, message: Envelope, deliver: Deliver, limited: RateLimited | None) -> None:
+        """Take one message; a request is served in its own task."""
+        incoming = read_message(self._exchange, self._caller.principal, message, self._session, self._facts)
         if not incoming.is_request:
-            if session is not None:
+            if self._session is not None:
                 self._legacy.take(incoming)
-            return b""
-        if limited is not None:
-            return encode_error(incoming.id, error_object(limited, caller.revision))
-        if incoming.meta.version is not UNSET:
-            return encode_error(incoming.id, error_object(InvalidRequest(_NO_BATCHES), NEWEST_MODERN))
-        key = id_key(incoming.id)
-        if key in batch.keys:
-            return encode_error(NULL, error_object(IdInUse(key.decode()), caller.revision))
-        batch.keys.add(key)
-        if session is not None:
-            return await self._legacy.answer_alone(incoming)
-        return await self._plain.answer_alone(incoming, caller)
+            return
+        try:
+            if limited is not None:
+                raise limited
+            revision = climb_batch(self._facts)
+            key = self._running.reserve(incoming.id, bounds.IN_FLIGHT)
+        except HubbubError as error:
+            deliver(error_response(incoming.id, error, refusal_revision(self._facts)))
+            return
+        call = incoming.call(self._caller, CallStream(self._exchange, revision, "json"))
+        self.tasks.append(self._running.start(key, self._serve(key, call, deliver)))
+
+    async def _serve(self, key: bytes, call: Call, deliver: Deliver) -> None:
+        response = b""
+        try:
+            response, _ = await answer(self._server.peer, call, self._server.identity)
+        except asyncio.CancelledError:
+            if not self._running.is_cancelled(key):
+                raise
+        finally:
+            self._running.end(key)
+            deliver(response)
 
 
-class _Batch(NamedTuple):
-    exchange: HttpExchange
-    caller: Caller
-    session: Session | None
-    keys: set[bytes]
-    """The ids of its requests so far: the answers come together, so none may be there twice."""
-
-
-def _incoming(exchange: HttpExchange, principal: Principal, message: Envelope, session: Session | None) -> Incoming:
-    method = "" if message.method is UNSET else message.method
-    raw = EMPTY if message.params is UNSET else message.params
-    params, meta = decode_params(method, raw)
-    is_request = message.id is not UNSET and method != ""
-    identifier = NULL if message.id is UNSET else message.id
-    return Incoming(exchange, principal, message, identifier, method, raw, params, meta, session, is_request)
-
-
-async def _refuse(
-    exchange: HttpExchange,
-    error: HubbubError,
-    revision: Revision,
-    identifier: msgspec.Raw = NULL,
-    *,
-    status: int | None = None,
-    headers: HeaderList = (),
-) -> None:
-    body = encode_error(identifier, error_object(error, revision))
-    await exchange.reply(http_status(error) if status is None else status, body, headers)
+def _without_cookie(exchange: HttpExchange, error: HubbubError) -> HeaderList:
+    """Remove the cookie of a session that has ended, so that the next call of this client is a plain one."""
+    if isinstance(error, SessionNotFound) and exchange.headers.raw(SESSION_HEADER) is None:
+        return (drop_cookie(exchange.root_path),)
+    return ()
 
 
 def _is_json(content_type: bytes | None) -> bool:

@@ -1,55 +1,88 @@
-"""Legacy sessions over HTTP: a bounded table that forgets what is idle.
+"""Legacy sessions over HTTP: a bounded table that drops idle sessions.
 
-An idle session is kept small: what only some sessions need (questions, streams,
-running calls) is made when it is first needed.
+An idle session takes little memory: parts that only some sessions need (requests to the client,
+streams, running calls) are created when they are first used.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import secrets
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import blake2b
 
 from hubbub import bounds
 from hubbub.errors import Overloaded
+from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.jsonrpc import encode_notification
-from hubbub.protocol.model import Caller, Note
+from hubbub.protocol.model import Caller, Note, Principal
 from hubbub.server.audience import RESOURCE_UPDATED, Audience
+from hubbub.server.http.cookies import read_cookie
 from hubbub.server.http.streams import EventStore, Stream
 from hubbub.server.questions import Questions
+from hubbub.server.running_calls import RunningCalls
+from hubbub.shares import Shares
 
 logger = logging.getLogger("hubbub.sessions")
+
+SESSION_HEADER = b"mcp-session-id"
+_ID_BYTES = 18
+_ID = re.compile(r"[A-Za-z0-9_-]{24}")
+"""What `secrets.token_urlsafe` returns for these bytes; cookies of plain callers contain a dot."""
+
+
+def is_session_id(text: str) -> bool:
+    """Whether a text has the form of a session id, known or not."""
+    return _ID.fullmatch(text) is not None
 
 
 class Session:
     """One legacy client over many HTTP requests."""
 
-    __slots__ = ("_last_stream", "_own", "_questions", "_store", "_streams", "caller", "id", "running", "seen")
+    __slots__ = (
+        "_last_stream",
+        "_own",
+        "_questions",
+        "_running",
+        "_store",
+        "_streams",
+        "caller",
+        "id",
+        "owner",
+        "seen",
+    )
 
     def __init__(self, identifier: str, caller: Caller, now: float, store: EventStore) -> None:
         self.id = identifier
         self._store = store
         self.caller = caller
+        self.owner = caller.owner
         self.seen = now
         self._last_stream = 0
-        self.running: dict[bytes, asyncio.Task[object] | None] | None = None
+        self._running: RunningCalls | None = None
         self._questions: Questions | None = None
         self._streams: dict[int, Stream] | None = None
         self._own: list[Stream] | None = None
 
     @property
+    def running(self) -> RunningCalls:
+        """Calls that the client waits for, or may reconnect for."""
+        if self._running is None:
+            self._running = RunningCalls()
+        return self._running
+
+    @property
     def questions(self) -> Questions:
-        """What the client still owes an answer to."""
+        """Pending requests to the client."""
         if self._questions is None:
             self._questions = Questions()
         return self._questions
 
     def open_stream(self) -> Stream:
-        """A new stream for one call.
+        """Open a stream for one call.
 
         Raises:
             Overloaded: too many are open.
@@ -61,11 +94,11 @@ class Session:
         if len(streams) >= bounds.STREAMS_OF_ONE_SESSION:
             raise Overloaded("streams in this session", bounds.STREAMS_OF_ONE_SESSION)
         self._last_stream += 1
-        stream = streams[self._last_stream] = Stream(self._last_stream, self._store)
+        stream = streams[self._last_stream] = Stream(self._last_stream, self._store, self.owner)
         return stream
 
     def open_own_stream(self) -> Stream:
-        """A new stream for what belongs to no call: changes that the session is told of."""
+        """Open a stream for messages that belong to no call, such as changes."""
         stream = self.open_stream()
         own = [known for known in self._own or [] if not known.finished]
         unread = [known for known in own if not known.is_read]
@@ -75,86 +108,89 @@ class Session:
         return stream
 
     def find_stream(self, identifier: int) -> Stream | None:
-        """A stream that can still be taken up."""
+        """Return a stream that can still be resumed."""
         return None if self._streams is None else self._streams.get(identifier)
 
     @property
     def scope(self) -> str | None:
-        """Where the client's state lives."""
+        """The scope of the client's state."""
         return self.caller.state_scope
 
     @property
+    def principal(self) -> str:
+        """The name of the client's principal."""
+        return self.caller.principal.name
+
+    @property
     def watching(self) -> set[str]:
-        """The resources that it is told of."""
+        """The URIs of the resources that it is subscribed to."""
         return self.caller.watching
 
     @property
     def is_in_use(self) -> bool:
-        """Whether something of it runs or is being read."""
-        return bool(self.running) or any(stream.is_read for stream in self._own or [])
+        """Whether a call is running or a GET stream is being read."""
+        return bool(self._running) or any(stream.is_read for stream in self._own or [])
 
     def hear(self, note: Note) -> None:
-        """Put a change on one of the session's own streams, if there ever was one."""
+        """Append a change to one of the session's GET streams, if it has any."""
         if not self._own or (note.method == RESOURCE_UPDATED and note.params.uri not in self.caller.watching):
             return
-        # Never on two streams at once; on one that is read, or else on the newest, where it can be fetched.
+        # On one stream only: one that is being read, or else the newest, from which it can be fetched later.
         stream = next((known for known in reversed(self._own) if known.is_read), self._own[-1])
         stream.append(encode_notification(note.method, note.params))
 
     def end_streams(self) -> None:
-        """Let end by itself what would never end; what runs goes on, but nobody can be asked any more."""
+        """End the GET streams. Calls continue, but requests to the client fail."""
         if self._questions is not None:
             self._questions.close()
         for stream in self._own or []:
             stream.finish()
 
     def close(self) -> None:
-        """End everything that belongs to the session."""
+        """Cancel running calls and drop all streams."""
         if self._questions is not None:
             self._questions.close()
         for stream in (self._streams or {}).values():
             stream.discard()
-        running, self.running = self.running or {}, None
-        tasks = [task for task in running.values() if task is not None]
-        running.clear()
-        for task in tasks:
-            task.cancel()
+        if self._running is not None:
+            self._running.cancel_all()
 
 
 class Sessions:
-    """Every open session of an endpoint, the one least recently used first."""
+    """Open sessions of an endpoint, the least recently used first."""
 
     def __init__(
         self,
         audience: Audience,
         *,
-        limit: int = bounds.SESSIONS,
-        idle_s: float = bounds.SESSION_IDLE_S,
-        clock: Callable[[], float] = time.monotonic,
+        limit: int | None = None,
+        idle_s: float | None = None,
+        clock: Callable[[], float] = lambda: asyncio.get_running_loop().time(),
         store: EventStore | None = None,
         ended: Callable[[str | None], None] = lambda scope: None,
     ) -> None:
         self._ended = ended
         self._audience = audience
-        self._limit = limit
-        self._idle_s = idle_s
+        self._idle_s = bounds.SESSION_IDLE_S if idle_s is None else idle_s
         self._clock = clock
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._store = EventStore() if store is None else store
+        self._shares = Shares(bounds.SESSIONS if limit is None else limit)
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def open(self, caller: Caller) -> Session:
-        """A new session; only after its `initialize` has proved valid.
+        """Open a session; called after its `initialize` was found valid.
 
         Raises:
-            Overloaded: there are too many, and none is idle.
+            Overloaded: there are too many, in all or of this owner, and none is idle.
         """
         self.sweep()
-        if len(self._sessions) >= self._limit:
-            raise Overloaded("sessions", self._limit)
-        session = Session(secrets.token_urlsafe(18), caller, self._clock(), self._store)
+        session = Session(secrets.token_urlsafe(_ID_BYTES), caller, self._clock(), self._store)
+        if not self._shares.has_room(session.owner):
+            raise Overloaded("sessions", self._shares.limit)
+        self._shares.take(session.owner)
         caller.scope = session.id
         self._sessions[session.id] = session
         self._audience.add(session)
@@ -162,29 +198,60 @@ class Sessions:
         return session
 
     def find(self, identifier: str, principal: str) -> Session | None:
-        """The session of that id, if it belongs to this principal; it counts as used."""
+        """Return the session with that id, if it belongs to this principal, and mark it as used."""
         session = self._sessions.get(identifier)
         if session is None or session.caller.principal.name != principal:
             return None
         session.seen = self._clock()
-        self._sessions.move_to_end(identifier)  # so that the idle ones gather at the front
+        self._sessions.move_to_end(identifier)  # so that idle sessions come first
+        return session
+
+    def named_in(self, headers: Headers, principal: Principal) -> tuple[Session | None, bool]:
+        """Return the session that a request belongs to, and whether it names one: in the header, or else by its cookie.
+
+        A cookie of a session that has ended names one too: its client must get 404 for that session,
+        and not a response in another dialect. Cookies of plain callers have another form.
+        """
+        named = headers.raw(SESSION_HEADER)
+        if named is not None:
+            return self._of_principal(named.decode("latin-1"), principal), True
+        cookie = None if headers.raw(b"cookie") is None else read_cookie(headers.get(b"cookie"))
+        if cookie is None:
+            return None, False
+        return self._of_principal(cookie, principal), is_session_id(cookie)
+
+    def _of_principal(self, identifier: str, principal: Principal) -> Session | None:
+        session = self.find(identifier, principal.name)
+        if session is not None:
+            session.caller.principal = principal  # the scopes of this request's credential, not of the first one
         return session
 
     def close(self, session: Session, reason: str = "ended") -> None:
         """End a session."""
         _log("session_closed", session, reason=reason)
-        self._sessions.pop(session.id, None)
+        if self._sessions.pop(session.id, None) is not None:
+            self._shares.give_back(session.owner)
         self._audience.remove(session)
         session.close()
         self._ended(session.scope)
 
+    @property
+    def owners(self) -> list[str]:
+        """The owners of open sessions."""
+        return self._shares.owners
+
+    def end_owner(self, owner: str) -> None:
+        """End every session of a revoked owner."""
+        for session in [session for session in self._sessions.values() if session.owner == owner]:
+            self.close(session, "withdrawn")
+
     def end_streams(self) -> None:
-        """Let every session's own streams end, so that the process can."""
+        """End the GET streams of every session, so that the process can exit."""
         for session in self._sessions.values():
             session.end_streams()
 
     def sweep(self) -> None:
-        """End what has been idle for too long; looks only as far as the first that has not."""
+        """End sessions that have been idle for too long; stop at the first that has not."""
         now = self._clock()
         while self._sessions:
             session = next(iter(self._sessions.values()))
@@ -199,7 +266,7 @@ class Sessions:
 
 def _log(event: str, session: Session, **more: str) -> None:
     if logger.isEnabledFor(logging.DEBUG):
-        # Whoever knows the id has the session, so the log gets another name for it.
+        # The id gives access to the session, so the log gets a digest of it.
         name = blake2b(session.id.encode(), digest_size=6).hexdigest()
         caller = session.caller
         fields = {"session": name, "principal": caller.principal.name, "revision": caller.revision.version}

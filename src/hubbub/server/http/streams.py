@@ -1,7 +1,7 @@
-"""Streams that can be taken up again: numbered events, kept for a caller that comes back.
+"""Resumable streams: numbered events, stored for a caller that reconnects.
 
-A legacy call that streams, and the stream of a session's own messages, are both one
-`Stream`. Whoever appends never waits; whoever pumps writes what is new and then waits.
+The stream of a legacy call and the GET stream of a session are both a `Stream`. `append`
+never waits; `pump` writes new events and waits for more.
 """
 
 from __future__ import annotations
@@ -12,56 +12,64 @@ from collections import OrderedDict, deque
 from hubbub import bounds
 from hubbub.ports import HttpExchange
 from hubbub.protocol.sse import encode_event
+from hubbub.shares import Shares
 
 UNNUMBERED = 0
-"""The id of a stream that nobody can come back to; its events have no ids."""
+"""The id of a stream that cannot be resumed; its events have no ids."""
 
 
 class EventStore:
-    """What all streams of an endpoint keep, so that together they stay within bounds."""
+    """Limits the stored events of all streams of an endpoint, in total and by each owner's share."""
 
-    def __init__(
-        self, *, most_events: int = bounds.STORED_EVENTS_IN_ALL, most_bytes: int = bounds.STORED_BYTES_IN_ALL
-    ) -> None:
-        self._most_events = most_events
-        self._most_bytes = most_bytes
-        self._kept: OrderedDict[tuple[Stream, int], int] = OrderedDict()
-        self._bytes = 0
+    def __init__(self, *, most_events: int | None = None, most_bytes: int | None = None) -> None:
+        self._events = Shares(bounds.STORED_EVENTS_IN_ALL if most_events is None else most_events)
+        self._bytes = Shares(bounds.STORED_BYTES_IN_ALL if most_bytes is None else most_bytes)
+        self._kept: dict[str, OrderedDict[tuple[Stream, int], int]] = {}
 
     def add(self, stream: Stream, sequence: int, size: int) -> None:
-        """Count one more event; the oldest of all are forgotten when there are too many."""
-        self._kept[stream, sequence] = size
-        self._bytes += size
-        while len(self._kept) > self._most_events or (self._bytes > self._most_bytes and len(self._kept) > 1):
-            next(iter(self._kept))[0].forget_oldest()
+        """Count one more event; drop the oldest of the same owner if there are too many."""
+        owner = stream.owner
+        kept = self._kept.setdefault(owner, OrderedDict())
+        while kept and not (self._events.has_room(owner) and self._bytes.has_room(owner, size)):
+            next(iter(kept))[0].forget_oldest()
+        self._kept[owner] = kept  # it was removed when all of it was dropped
+        kept[stream, sequence] = size
+        self._events.take(owner)
+        self._bytes.take(owner, size)
 
     def remove(self, stream: Stream, sequence: int) -> None:
-        """Count an event no longer."""
-        self._bytes -= self._kept.pop((stream, sequence), 0)
+        """Stop counting an event."""
+        owner = stream.owner
+        size = self._kept[owner].pop((stream, sequence))
+        if not self._kept[owner]:
+            del self._kept[owner]
+        self._events.give_back(owner)
+        self._bytes.give_back(owner, size)
 
 
 class Stream:
-    """The events of one stream, oldest first, within bounds."""
+    """The stored events of one stream, oldest first, within limits."""
 
-    __slots__ = ("_bytes", "_events", "_news", "_sequence", "_store", "finished", "id", "is_read")
+    __slots__ = ("_bytes", "_events", "_news", "_sequence", "_store", "finished", "id", "is_read", "owner")
 
-    def __init__(self, identifier: int, store: EventStore) -> None:
+    def __init__(self, identifier: int, store: EventStore, owner: str = "") -> None:
         self.id = identifier
+        self.owner = owner
         self._store = store
         self.finished = False
         self.is_read = False
-        """Whether a caller reads it now."""
+        """Whether a caller is reading it."""
         self._sequence = 0
         self._events: deque[tuple[int, bytes]] = deque()
         self._bytes = 0
         self._news: asyncio.Event | None = None
 
     def prime(self) -> bytes:
-        """The first event: empty, but with an id to come back to and the time to wait before."""
+        """Return the first event: empty, but with an id to resume from and the retry time."""
         return encode_event(b"", id=self._next_id(), retry_ms=bounds.RETRY_MS)
 
     def append(self, message: bytes) -> bytes:
-        """Keep a message as an event; the encoded event."""
+        """Store a message as an event; return the encoded event."""
         event = encode_event(message, event="message", id=self._next_id())
         self._events.append((self._sequence, event))
         self._bytes += len(event)
@@ -75,28 +83,28 @@ class Stream:
         return event
 
     def forget_oldest(self) -> None:
-        """Give up the oldest event, if there still is one."""
+        """Drop the oldest event, if any."""
         if self._events:
             sequence, event = self._events.popleft()
             self._bytes -= len(event)
             self._store.remove(self, sequence)
 
     def discard(self) -> None:
-        """Nobody can come back any more."""
+        """Drop all events, because the stream can no longer be resumed."""
         while self._events:
             self.forget_oldest()
         self.finish()
 
     def finish(self) -> None:
-        """Nothing more will come."""
+        """Mark the stream as complete."""
         self.finished = True
         if self._news is not None:
             self._news.set()
 
     async def pump(self, exchange: HttpExchange, after: int) -> None:
-        """Write what came after an event, and what comes from now on, until the stream is finished."""
+        """Write the events after the given one, and new events until the stream is complete."""
         if self._news is not None:
-            self._news.set()  # whoever read it before has lost it to this caller
+            self._news.set()  # stop the previous reader; this caller takes over the stream
         self._news = news = asyncio.Event()
         self.is_read = True
         try:
@@ -130,7 +138,7 @@ class Stream:
 
 
 def parse_event_id(text: str) -> tuple[int, int] | None:
-    """The stream and the event that a `Last-Event-ID` names."""
+    """Parse a `Last-Event-ID` into the ids of the stream and the event; None if it is invalid."""
     stream, _, sequence = text.partition("-")
     if not (text.isascii() and stream.isdigit() and sequence.isdigit()) or len(text) > bounds.EVENT_ID_CHARACTERS:
         return None
