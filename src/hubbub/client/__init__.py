@@ -1,4 +1,4 @@
-"""Reaches servers: one with `Client`, many with `Fleet`. What to reach is a `ServerConfig`."""
+"""Clients of MCP servers: `Client` for one, `Fleet` for many. A `ServerConfig` says how to reach a server."""
 
 from hubbub.client.client import Client
 from hubbub.client.config import DEFAULT_PROTOCOL_VERSION, SUPPORTED_PROTOCOL_VERSIONS, ServerConfig

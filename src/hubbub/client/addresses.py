@@ -1,4 +1,4 @@
-"""URLs of servers: which are taken, and how they are shown."""
+"""URLs of servers: validation, and masking for display."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from urllib.parse import SplitResult, urlsplit
 
 from hubbub.errors import SettingsError
 from hubbub.protocol.authority import parse_authority
+from hubbub.security.redact import MASK
 
+_TOKEN_CHARACTERS: Final = 16
+_DIGIT: Final = re.compile(r"\d")
 _UNSAFE: Final = re.compile(r"[\x00-\x20\x7f\\]")
 
 
 def check_url(url: str, schemes: Sequence[str]) -> SplitResult:
-    """Refuse what is no plain URL of a server. Messages never repeat what may hold a secret.
+    """Check that this is a plain URL of a server. Error messages never contain parts that may be secret.
 
     Raises: SettingsError.
     """
@@ -46,6 +49,12 @@ def _ascii_host(netloc: str) -> str:
 
 
 def shown_url(url: str) -> str:
-    """The URL without its query, which may hold a key."""
+    """Return the URL without parts that may contain a key: its query, and long segments of its path."""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    path = "/".join(segment if len(segment) < _TOKEN_CHARACTERS else MASK for segment in parts.path.split("/"))
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}"
+
+
+def is_token(text: str) -> bool:
+    """Whether a part of a URL looks like a key and not like a word: long, with letters and digits."""
+    return len(text) >= _TOKEN_CHARACTERS and not text.isalpha() and not text.isdigit() and bool(_DIGIT.search(text))

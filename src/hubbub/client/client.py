@@ -4,9 +4,9 @@
         for tool in await client.tools(): ...
         result = await client.call_tool("read", {"path": "a.txt"})
 
-Speaks whichever era the server does. Lists and reads are asked again after a lost
-session, calls of tools never: what they do must not happen twice. It is a `Peer` too
-(`request`, `notify`), for those who pass calls on.
+Speaks the era that the server speaks. After a lost session, lists and reads are sent again, but
+tool calls never: their effects must not happen twice. It is a `Peer` too
+(`request`, `notify`); `forward` sends a call on behalf of its caller.
 """
 
 from __future__ import annotations
@@ -20,36 +20,40 @@ from typing import Any, Self, TypeVar
 import msgspec
 from msgspec import Raw
 
-from hubbub.client import links, passing, rounds
-from hubbub.client.cache import Cache
-from hubbub.client.config import ServerConfig, positive_seconds
+from hubbub.client.config import ServerConfig, open_link
 from hubbub.client.handlers import Elicit, Handlers, Roots, Sample
-from hubbub.client.listing import all_pages
-from hubbub.client.passing import Passing
+from hubbub.client.known_eras import SHARED, KnownEras
+from hubbub.client.listing import collect
+from hubbub.client.raw_calls import ForwardOptions, RawCalls, ToolHeaders, notify_back, seconds_left
 from hubbub.client.requests import Progress, Request
 from hubbub.client.results import (
     CompletionResult,
     PromptResult,
     PromptsPage,
-    Received,
     ResourceResult,
     ResourcesPage,
     ServerInfo,
     TemplatesPage,
-    ToolResult,
     ToolsPage,
     decode_result,
 )
 from hubbub.client.rpc import JsonRpcClient
 from hubbub.client.session import Session
-from hubbub.client.tool_headers import Send, ToolHeaders
-from hubbub.client.watching import ACKNOWLEDGED, Change, Listening, read_change, subscription_id
+from hubbub.client.watching import ACKNOWLEDGED, Cache, Change, Listening, Subscriptions, read_change, read_log
 from hubbub.errors import ConnectionClosed, HubbubError, InvalidParams
-from hubbub.ports import Link, Peer
+from hubbub.ports import InMemoryServer, Link, ReturnPath
 from hubbub.protocol.model import Call, Note, RawReply, Reply
 from hubbub.protocol.params import ListenFilter
 from hubbub.protocol.revisions import Era, Revision
-from hubbub.protocol.wire import MessageParams, PromptEntry, ResourceEntry, TemplateEntry, ToolEntry
+from hubbub.protocol.wire import (
+    LogMessage,
+    PromptEntry,
+    Received,
+    ResourceEntry,
+    TemplateEntry,
+    ToolEntry,
+    ToolResult,
+)
 
 logger = logging.getLogger("hubbub.client")
 
@@ -57,58 +61,63 @@ R = TypeVar("R", bound=Received)
 
 
 class Client:
-    """One server. An async context manager; `start` and `close` do the same by hand."""
+    """A client of one server. Use it as an async context manager, or call `start` and `close`."""
 
     def __init__(
         self,
-        config: ServerConfig | Mapping[str, Any],
+        config: ServerConfig | Mapping[str, Any] | InMemoryServer,
         *,
+        protocol_version: str | None = None,
         elicitation: Elicit | None = None,
         sampling: Sample | None = None,
         roots: Roots | None = None,
-        on_log: Callable[[MessageParams], Any] | None = None,
+        on_log: Callable[[LogMessage], Any] | None = None,
         on_change: Callable[[Change], Any] | None = None,
         on_notification: Callable[[str, Any], Any] | None = None,
         link: Callable[[ServerConfig], Link] | None = None,
-        stray: Peer | None = None,
-        is_guarded: bool = False,
+        uncorrelated: ReturnPath | None = None,
+        known_eras: KnownEras = SHARED,
     ) -> None:
-        """`stray` gets what the server asks and says without telling which call it is about.
+        """Take a config, or a `Server` in this process; `protocol_version` replaces that of the config.
 
-        `is_guarded`: a server that we start ends with this process, even if that is killed.
+        `uncorrelated` gets the server's requests and notifications that name no call; for clients that forward.
+
+        `known_eras` remembers servers that are legacy ones, so that they are not probed again.
+
+        `on_change` also gets a `Change` for each list, and each watched resource, after a lost session was renewed
+        or a broken listen stream was opened again, because changes may have been missed.
         """
         self.config = ServerConfig.coerce(config)
+        if protocol_version is not None:
+            self.config = msgspec.structs.replace(self.config, protocol_version=protocol_version)
         self._handlers = Handlers(elicitation=elicitation, sampling=sampling, roots=roots)
-        self._on_log = on_log
-        self._on_change = on_change
-        self._on_notification = on_notification
+        self._on_log, self._on_notification = on_log, on_notification
         self._open_link = link
-        self._stray = stray
-        self._is_guarded = is_guarded
+        self._uncorrelated = uncorrelated
         self.on_renewed: Callable[[], Any] | None = None
-        """Called after the server forgot our session and we have a new one."""
+        """Called after a lost session was replaced by a new one."""
         self._cache = Cache(keeps_private=self.config.headers_provider is None)
         self._tool_headers = ToolHeaders()
-        self._listening: list[Listening] = []
-        self._watched: dict[str, Listening | None] = {}
         self._starting = asyncio.Lock()
         self._is_closed = False
         self._lost = asyncio.Event()
         capabilities = {**self._handlers.capabilities(), **self.config.capabilities}
-        self._session = Session(self.config, capabilities, self._converse)
+        self._session = Session(self.config, capabilities, self._converse, known_eras)
         self._session.renewed = self._restore
+        self._subscriptions = Subscriptions(self._session, self._cache, on_change, self.config.timeout_s)
+        self._calls = RawCalls(self._session, self._tool_headers, self._answer_for, self._list_tools_again)
 
     def __repr__(self) -> str:
         return f"<Client {self.config.id!r}>"
 
-    # -- life ------------------------------------------------------------------------
+    # -- lifecycle -------------------------------------------------------------------
 
     async def start(self) -> Self:
-        """Connect and agree on a version; again is nothing.
+        """Connect and agree on a version; does nothing if already connected.
 
         Raises:
-            ProtocolVersionNotSupported: there is no version that both speak.
-            TransportError, ConnectionClosed, DeadlineExceeded, RemoteError: it cannot be reached.
+            ProtocolVersionNotSupported: client and server have no version in common.
+            TransportError, ConnectionClosed, DeadlineExceeded, RemoteError: the server cannot be reached.
         """
         async with self._starting:
             if self._is_closed:
@@ -116,15 +125,14 @@ class Client:
             if self._session.agreement is None:
                 try:
                     await self._session.establish()
-                    if self._on_change is not None and self._session.revision.listen:
-                        self._session.rpc.spawn(self._listen_to_all())
+                    self._subscriptions.start()
                 except BaseException:
                     await self.close()
                     raise
         return self
 
     async def close(self) -> None:
-        """Part with the server; from any task, and as often as you like."""
+        """Disconnect from the server. May be called from any task, and more than once."""
         self._is_closed = True
         self._lost.set()
         await self._session.rpc.close()
@@ -139,31 +147,31 @@ class Client:
 
     @property
     def is_open(self) -> bool:
-        """Whether it was started and can still be asked."""
+        """Whether it was started and is still connected."""
         return self._session.agreement is not None and not self._lost.is_set()
 
     async def wait_lost(self) -> HubbubError | None:
-        """Wait until the connection is gone for good; why, if it was not closed by us."""
+        """Wait until the connection is lost for good; return the reason, or None if the client was closed."""
         await self._lost.wait()
         return None if self._is_closed else self._session.rpc.failure
 
-    # -- what the server is ------------------------------------------------------------
+    # -- the server ---------------------------------------------------------------------
 
     @property
     def server_info(self) -> ServerInfo:
-        """Who it says it is."""
+        """The name and version that the server reports."""
         agreement = self._session.agreement
         return ServerInfo() if agreement is None else agreement.server_info
 
     @property
     def server_capabilities(self) -> dict[str, Any]:
-        """What it says it can do."""
+        """The capabilities that the server declares."""
         agreement = self._session.agreement
         return {} if agreement is None else agreement.capabilities
 
     @property
     def instructions(self) -> str | None:
-        """What it says about its use."""
+        """The server's instructions for its use."""
         agreement = self._session.agreement
         return None if agreement is None else agreement.instructions
 
@@ -179,35 +187,43 @@ class Client:
 
     @property
     def revision(self) -> Revision:
-        """What the version agreed on can express."""
+        """The features of the version agreed on."""
         return self._session.revision
 
     @property
     def tells_calls_apart(self) -> bool:
-        """Whether each request has a stream of its own, so that what comes before its answer is about it."""
+        """Whether each request has a stream of its own, so that messages on it belong to that request."""
         return self._session.rpc.link.is_http
 
     @property
     def sends_tool_headers(self) -> bool:
-        """Whether arguments of tools travel in headers too, where tools ask for that."""
-        return self._session.rpc.link.is_http and self._session.revision.stateless
+        """Whether arguments of tools are also sent in headers, if tools ask for that."""
+        return self._session.sends_tool_headers
 
-    def speaking(self, capabilities: Mapping[str, Any], log_level: str | None) -> bytes:
-        """What a `Passing` needs as `speaker` to speak for someone with these capabilities."""
-        return self._session.speaking(capabilities, log_level)
+    def hide(self, value: Any) -> Any:
+        """Mask the secrets of the server's config in its JSON, raw or decoded; for callers that forward it."""
+        return self._session.rpc.link.hide(value)
+
+    def declare(self, capabilities: Mapping[str, Any]) -> None:
+        """Declare these capabilities to a modern server with each further request."""
+        self._session.declare(capabilities)
+
+    def client_meta(self, capabilities: Mapping[str, Any], log_level: str | None) -> bytes:
+        """Make `client_meta` of `forward` for a caller with these capabilities; empty if the server is a legacy one."""
+        return self._session.client_meta(capabilities, log_level)
 
     # -- tools -------------------------------------------------------------------------
 
     async def list_tools(self, cursor: str | None = None, *, timeout_s: float | None = None) -> ToolsPage:
-        """One page of tools. Over HTTP, tools whose headers cannot be sent are left out."""
+        """Return one page of tools. Over HTTP, tools whose headers cannot be sent are left out."""
         page = await self._page("tools/list", ToolsPage, cursor, timeout_s)
         if self.sends_tool_headers:
             page.tools = self._tool_headers.learn(page.tools)
         return page
 
     async def tools(self, *, timeout_s: float | None = None) -> list[ToolEntry]:
-        """Every tool; the limit of time is for each page."""
-        return await all_pages(lambda cursor: self.list_tools(cursor, timeout_s=timeout_s), lambda page: page.tools)
+        """Return all tools. `timeout_s` is for all pages together, here and in the lists below."""
+        return await collect(self, self.list_tools, lambda page: page.tools, timeout_s)
 
     async def call_tool(
         self,
@@ -221,98 +237,72 @@ class Client:
         """Call a tool, once. A failed tool is a result with `is_error`.
 
         Raises:
-            RemoteError: the server refused.
-            DeadlineExceeded: it did not answer in time, and was told to stop.
-            TransportError, ConnectionClosed: the way to it broke; `may_have_executed` tells what that means.
+            RemoteError: the server refused the call.
+            DeadlineExceeded: the server did not answer in time; the call was cancelled.
+            TransportError, ConnectionClosed: the connection broke; `may_have_executed` says if the call may have run.
         """
         if not name.strip():
             raise InvalidParams("A tool call needs the name of a tool")
         params: dict[str, Any] = {"name": name, "arguments": {} if arguments is None else arguments}
         if meta is not None:
             params["_meta"] = meta
-        raw = await self._call(params, timeout_s=timeout_s, progress=progress)
+        raw = await self._calls.call_tool(params, timeout_s=timeout_s, progress=progress)
         return decode_result(raw, ToolResult)
 
-    async def _call(self, params: dict[str, Any], **options: Any) -> Raw:
-        if not self.sends_tool_headers:
-            return await self._ask("tools/call", params, **options)
-        return await self._with_tool_headers(
-            params["name"],
-            params.get("arguments"),
-            lambda headers: self._ask("tools/call", params, headers=headers, **options),
-        )
-
-    async def _with_tool_headers(self, name: str, arguments: Any, send: Send) -> Raw:
-        """Call a tool with the headers that it wants."""
-        base = self._session.headers_of_call(name)
-        return await self._tool_headers.send(base, {"name": name, "arguments": arguments}, send, self._learn_anew)
-
-    async def _learn_anew(self) -> None:
+    async def _list_tools_again(self, timeout_s: float | None) -> None:
         self._cache.drop("tools/list")
-        await self.tools()
+        await self.tools(timeout_s=timeout_s)
 
     # -- resources -----------------------------------------------------------------------
 
     async def list_resources(self, cursor: str | None = None, *, timeout_s: float | None = None) -> ResourcesPage:
-        """One page of resources."""
+        """Return one page of resources."""
         return await self._page("resources/list", ResourcesPage, cursor, timeout_s)
 
     async def resources(self, *, timeout_s: float | None = None) -> list[ResourceEntry]:
-        """Every resource."""
-        return await all_pages(
-            lambda cursor: self.list_resources(cursor, timeout_s=timeout_s), lambda page: page.resources
-        )
+        """Return all resources."""
+        return await collect(self, self.list_resources, lambda page: page.resources, timeout_s)
 
     async def list_templates(self, cursor: str | None = None, *, timeout_s: float | None = None) -> TemplatesPage:
-        """One page of resource templates."""
+        """Return one page of resource templates."""
         return await self._page("resources/templates/list", TemplatesPage, cursor, timeout_s)
 
     async def templates(self, *, timeout_s: float | None = None) -> list[TemplateEntry]:
-        """Every resource template."""
-        return await all_pages(
-            lambda cursor: self.list_templates(cursor, timeout_s=timeout_s), lambda page: page.resource_templates
-        )
+        """Return all resource templates."""
+        return await collect(self, self.list_templates, lambda page: page.resource_templates, timeout_s)
 
     async def read_resource(self, uri: str, *, timeout_s: float | None = None) -> ResourceResult:
-        """The contents of a resource."""
+        """Return the contents of a resource."""
         return await self._kept("resources/read", {"uri": uri}, uri, ResourceResult, timeout_s)
 
     async def subscribe(self, uri: str, *, timeout_s: float | None = None) -> None:
-        """Hear of changes of a resource through `on_change`."""
-        if self._session.revision.listen:
-            if uri not in self._watched:
-                self._watched[uri] = None
-                self._watched[uri] = await self.listen(uris=[uri], timeout_s=timeout_s)
-            return
-        await self._ask("resources/subscribe", {"uri": uri}, timeout_s=timeout_s, repeatable=True)
-        self._watched[uri] = None
+        """Subscribe to changes of a resource, which are passed to `on_change`."""
+        await self._subscriptions.add(uri, timeout_s)
 
     async def unsubscribe(self, uri: str, *, timeout_s: float | None = None) -> None:
-        """Hear of them no more."""
-        listening = self._watched.pop(uri, None)
-        if listening is not None:
-            await listening.close()
-        elif not self._session.revision.listen:
-            await self._ask("resources/unsubscribe", {"uri": uri}, timeout_s=timeout_s, repeatable=True)
+        """End the subscription to a resource."""
+        await self._subscriptions.remove(uri, timeout_s)
 
     # -- prompts, completion ---------------------------------------------------------------
 
     async def list_prompts(self, cursor: str | None = None, *, timeout_s: float | None = None) -> PromptsPage:
-        """One page of prompts."""
+        """Return one page of prompts."""
         return await self._page("prompts/list", PromptsPage, cursor, timeout_s)
 
     async def prompts(self, *, timeout_s: float | None = None) -> list[PromptEntry]:
-        """Every prompt."""
-        return await all_pages(lambda cursor: self.list_prompts(cursor, timeout_s=timeout_s), lambda page: page.prompts)
+        """Return all prompts."""
+        return await collect(self, self.list_prompts, lambda page: page.prompts, timeout_s)
 
     async def get_prompt(
         self, name: str, arguments: Mapping[str, str] | None = None, *, timeout_s: float | None = None
     ) -> PromptResult:
-        """A prompt, filled in."""
+        """Return the messages of a prompt, with its arguments filled in."""
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
             params["arguments"] = arguments
-        return decode_result(await self._ask("prompts/get", params, timeout_s=timeout_s, repeatable=True), PromptResult)
+        return decode_result(
+            await self._calls.request("prompts/get", params, timeout_s=timeout_s, repeatable=True), PromptResult
+        )
 
     async def complete(
         self,
@@ -323,28 +313,28 @@ class Client:
         context: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
     ) -> CompletionResult:
-        """Suggestions for an argument of a prompt or a template.
+        """Return suggestions for an argument of a prompt or a template.
 
         The reference is `{"type": "ref/prompt", "name": ...}` or `{"type": "ref/resource", "uri": ...}`.
         """
         params: dict[str, Any] = {"ref": reference, "argument": {"name": argument, "value": value}}
         if context is not None:
             params["context"] = {"arguments": context}
-        raw = await self._ask("completion/complete", params, timeout_s=timeout_s, repeatable=True)
+        raw = await self._calls.request("completion/complete", params, timeout_s=timeout_s, repeatable=True)
         return decode_result(raw, CompletionResult)
 
-    # -- the rest --------------------------------------------------------------------------
+    # -- other methods ---------------------------------------------------------------------
 
     async def ping(self, *, timeout_s: float | None = None) -> None:
-        """Ask whether it is there; a modern server is asked who it is instead."""
+        """Check that the server responds, with `ping`, or `server/discover` if it is a modern one."""
         method = "server/discover" if self._session.revision.stateless else "ping"
-        await self._ask(method, {}, timeout_s=timeout_s, repeatable=True)
+        await self._calls.request(method, {}, timeout_s=timeout_s, repeatable=True)
 
     async def set_level(self, level: str, *, timeout_s: float | None = None) -> None:
-        """Which log messages to hear of through `on_log`; a modern server learns it with each request."""
+        """Set the least level of log messages for `on_log`; a modern server gets it with each request."""
         self._session.log_level = level
         if not self._session.revision.stateless:
-            await self._ask("logging/setLevel", {"level": level}, timeout_s=timeout_s, repeatable=True)
+            await self._calls.request("logging/setLevel", {"level": level}, timeout_s=timeout_s, repeatable=True)
 
     async def listen(
         self,
@@ -355,35 +345,56 @@ class Client:
         uris: list[str] | None = None,
         timeout_s: float | None = None,
     ) -> Listening:
-        """Hear of these changes through `on_change`, until closed. Only modern servers need to be asked.
+        """Receive these changes through `on_change`, until the stream is closed. Only modern servers need this.
 
         Raises:
-            InvalidParams: the server is a legacy one; it pushes, and `subscribe` is for its resources.
+            InvalidParams: the server is a legacy one; it sends list changes unasked, and `subscribe` is for resources.
         """
-        if not self._session.revision.listen:
-            raise InvalidParams("A legacy server tells of changes unasked; subscribe to resources with `subscribe`")
-        wanted = ListenFilter(tools, prompts, resources, uris or [])
-        listening = Listening(self._session, wanted)
-        self._listening = [*(open_ for open_ in self._listening if not open_.is_over), listening]
-        seconds = self.config.timeout_s if timeout_s is None else positive_seconds("timeout_s", timeout_s)
-        await listening.start(seconds)
-        return listening
+        return await self._subscriptions.listen(ListenFilter(tools, prompts, resources, uris or []), timeout_s)
 
     # -- a Peer ----------------------------------------------------------------------------
 
     async def request(self, call: Call) -> Reply:
-        """Pass a call on, raw both ways; progress and questions go to `call.back`."""
-        return await passing.request(self, self._session, call)
+        """Forward a call within its deadline; the server's notifications and requests go to `call.back`."""
+        return await self.forward(call, timeout_s=seconds_left(call))
 
-    def pass_on(self, call: Call, how: Passing) -> Coroutine[Any, Any, RawReply]:
-        """Pass a call on in the name of its caller."""
-        return passing.pass_on(self, self._session, call, how)
+    def forward(
+        self,
+        call: Call,
+        *,
+        back: ReturnPath | None = None,
+        timeout_s: float | None = None,
+        client_meta: bytes = b"",
+        resolve_input: bool = True,
+        request_state: str | None = None,
+    ) -> Coroutine[Any, Any, RawReply]:
+        """Send a call on behalf of its caller and return the undecoded result, without the server's secrets.
+
+        Args:
+            call: Names and URIs are taken from `call.params`, everything else from `call.raw`.
+            back: Where progress, log messages and requests of the server go; `call.back` if not given.
+            timeout_s: Time for the answer, without the time in which the caller answers a request of the server.
+            client_meta: Describes the caller to a modern server; made by the method of that name.
+            resolve_input: Whether input that a modern server requires is requested through `back`;
+                otherwise its `input_required` result is returned.
+            request_state: The server's state from an earlier `input_required` result.
+
+        Raises: as `call_tool`. A tool call is sent once; calls without effects are sent again after a lost session.
+        """
+        options = ForwardOptions(
+            back=call.back if back is None else back,
+            timeout_s=timeout_s,
+            client_meta=client_meta,
+            resolve_input=resolve_input,
+            request_state=request_state,
+        )
+        return self._calls.forward(call, options)
 
     async def notify(self, note: Note) -> None:
-        """Pass a notification on."""
+        """Forward a notification."""
         await self._session.notify(note.method, note.params)
 
-    # -- inside ----------------------------------------------------------------------------
+    # -- internals -------------------------------------------------------------------------
 
     async def _page(self, method: str, kind: type[R], cursor: str | None, timeout_s: float | None) -> R:
         return await self._kept(method, {} if cursor is None else {"cursor": cursor}, cursor, kind, timeout_s)
@@ -395,36 +406,17 @@ class Client:
             found: R | None = self._cache.get(method, key)
             if found is not None:
                 return found
-        raw = await self._ask(method, params, timeout_s=timeout_s, repeatable=True)
+        raw = await self._calls.request(method, params, timeout_s=timeout_s, repeatable=True)
         result = decode_result(raw, kind)
         if self._session.revision.caching:
             self._cache.put(method, key, result)
         return result
 
-    async def _ask(self, method: str, params: dict[str, Any], *, plays: bool = True, **options: Any) -> Raw:
-        """The raw answer; if `plays`, only after all that the server wants to know before."""
-        raw = await self._session.request(method, params, **options)
-        if plays and self._session.revision.rounds and not rounds.is_complete(raw):
-            return await self._play(method, params, raw, **options)
-        return raw
-
-    async def _play(self, method: str, params: dict[str, Any], raw: Raw, **options: Any) -> Raw:
-        """The complete answer behind one that asks something."""
-        back = options.get("back")
-
-        async def send(repeated: dict[str, Any]) -> Raw:
-            return await self._session.request(method, repeated, **options)
-
-        async def answer(asked: str, raw_params: Raw) -> Any:
-            return await self._answer_for(back, asked, raw_params)
-
-        return await rounds.play(raw, params, send, answer)
-
     def _converse(self, over_old_pair: bool) -> JsonRpcClient:
         if self._open_link is not None:
             link = self._open_link(self.config)
         else:
-            link = links.open_link(self.config, over_old_pair=over_old_pair, is_guarded=self._is_guarded)
+            link = open_link(self.config, over_old_pair=over_old_pair)
         return JsonRpcClient(
             link,
             timeout_s=self.config.timeout_s,
@@ -432,7 +424,7 @@ class Client:
             notified=self._notified,
             lost=lambda error: self._take_loss(link),
             on_line=self.config.on_stdout_line,
-            guesses=self._stray is None,
+            correlates=self._uncorrelated is None,
         )
 
     def _take_loss(self, link: Link) -> None:
@@ -440,52 +432,32 @@ class Client:
             self._lost.set()
 
     async def _answer(self, method: str, params: Raw, request: Request | None) -> Any:
-        return await self._answer_for(request.back if request is not None else self._stray, method, params)
+        return await self._answer_for(request.back if request is not None else self._uncorrelated, method, params)
 
-    async def _answer_for(self, back: Any, method: str, params: Raw) -> Any:
+    async def _answer_for(self, back: ReturnPath | None, method: str, params: Raw) -> Any:
         if back is not None:
-            return await passing.ask_back(back, self._session, method, params)
+            return await self._calls.request_back(back, method, self.hide(params))
         return await self._handlers.answer(method, params)
 
     def _notified(self, method: str, params: Raw, request: Request | None) -> Any:
         if method == ACKNOWLEDGED:
-            identifier = subscription_id(params)
-            for listening in self._listening:
-                if identifier == b"%d" % listening.id:
-                    listening.acknowledge(params)
-            return None
+            return self._subscriptions.acknowledge(params)
         change = read_change(method, params)
         if change is not None:
-            self._cache.outdate(change)
-            return self._on_change(change) if self._on_change is not None else None
-        if request is not None and request.back is not None:
-            return passing.tell_back(request.back, Note(method, params))
-        if request is None and self._stray is not None:
-            return passing.tell_back(self._stray, Note(method, params))
+            return self._subscriptions.take(change)
+        back = self._uncorrelated if request is None else request.back
+        if back is not None:
+            return notify_back(back, Note(method, self.hide(params)))
         if method == "notifications/message" and self._on_log is not None:
-            return self._on_log(msgspec.json.decode(params, type=MessageParams))
-        if self._on_notification is not None:
-            return self._on_notification(method, msgspec.json.decode(params))
-        return None
+            said = read_log(params)
+            return None if said is None else self._on_log(said)
+        return None if self._on_notification is None else self._on_notification(method, msgspec.json.decode(params))
+
+    def assume_changed(self) -> None:
+        """Drop every cached result and call `on_change` for each list, as after a reconnect."""
+        self._subscriptions.assume_changed()
 
     def _restore(self) -> None:
-        """A new session knows nothing of what the old one was told."""
-        self._cache.clear()
-        self._session.rpc.spawn(self._restore_session())
+        self._subscriptions.restore()
         if self.on_renewed is not None:
             self.on_renewed()
-
-    async def _restore_session(self) -> None:
-        try:
-            if self._session.log_level is not None:
-                await self._session.request("logging/setLevel", {"level": self._session.log_level})
-            for uri in list(self._watched):
-                await self._session.request("resources/subscribe", {"uri": uri})
-        except HubbubError as error:
-            logger.warning("a renewed session with %s lacks something: %s", self.config.id, error.message)
-
-    async def _listen_to_all(self) -> None:
-        try:
-            await self.listen(tools=True, prompts=True, resources=True)
-        except HubbubError as error:
-            logger.debug("%s does not tell of changes: %s", self.config.id, error.message)

@@ -1,36 +1,46 @@
-"""What is known of a server before anybody connects to it.
+"""The configuration of a server, and the link that it describes.
 
-A frozen value, checked when it is made: `ServerConfig(id="files", command="mcp-files")`
+A config is a frozen value, checked when it is made: `ServerConfig(id="files", command="mcp-files")`
 or `ServerConfig(id="remote", transport="streamable_http", url="https://...")`. Values of
 headers and of the environment are secrets and never show in a repr. Reads no files;
-`hubbub.client.mcp_json` makes these from the ecosystem's.
+`hubbub.client.mcp_json` makes configs from the files of other clients.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec.structs import force_setattr
 
 from hubbub import bounds
 from hubbub.client.addresses import check_url, shown_url
-from hubbub.errors import SettingsError
+from hubbub.errors import HubbubError, SettingsError, TransportError
+from hubbub.nearest import nearest
+from hubbub.ports import InMemoryServer, Link
 from hubbub.protocol.http_headers import check_outgoing
-from hubbub.protocol.revisions import NEWEST_LEGACY, SUPPORTED_VERSIONS
-from hubbub.settings.nearest import nearest
+from hubbub.protocol.revisions import NEWEST_LEGACY, NEWEST_MODERN, SUPPORTED_VERSIONS
 from hubbub.settings.secret import Secret
 
-Transport: TypeAlias = Literal["stdio", "streamable_http", "websocket", "sse"]
+if TYPE_CHECKING:
+    from hubbub.client.known_secrets import KnownSecrets
+
+Transport: TypeAlias = Literal["stdio", "streamable_http", "websocket", "sse", "memory"]
 Hook: TypeAlias = Callable[[str], Any]
 Values: TypeAlias = Mapping[str, "str | Secret | None"]
 Provider: TypeAlias = "Callable[[], Values | Awaitable[Values]]"
 
 DEFAULT_PROTOCOL_VERSION: Final = NEWEST_LEGACY.version
+"""The version that `initialize` offers unless one is pinned."""
+DEFAULT_TIMEOUT_S: Final = bounds.REQUEST_S
+"""Time limit of one request unless `timeout_s` is set."""
 SUPPORTED_PROTOCOL_VERSIONS: Final = SUPPORTED_VERSIONS
+"""The versions of MCP that clients and servers speak, oldest first."""
 
 _TRANSPORTS: Final[dict[str, Transport]] = {
     "": "stdio",
@@ -73,35 +83,37 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     command: str | None = None
     args: Sequence[str] = ()
     env: Values = {}
-    """Over the few variables that a server always gets; None takes one away."""
+    """Added to the few variables that every server gets; None removes one."""
     env_provider: Provider | None = None
-    """Asked at each start; wins over `env`."""
+    """Called at each start; takes precedence over `env`."""
     chdir: str | None = None
+    server: InMemoryServer | None = None
+    """A server in this process, instead of a command or URL."""
     url: str | None = None
     headers: Values = {}
     headers_provider: Provider | None = None
-    """Asked before each request; wins over `headers`."""
+    """Called before each request; takes precedence over `headers`."""
     on_stdout_line: Hook | None = None
-    """Gets every message that the server sends; they may hold anything, so keep them out of logs."""
+    """Called with every message that the server sends; they may contain secrets, so keep them out of logs."""
     on_stderr_line: Hook | None = None
-    """Gets the server's stderr and what the transport has to say."""
+    """Called with each line of the server's stderr, and with diagnostics of the transport."""
     protocol_version: str | None = None
-    """Pins the version; without it the newest that the server speaks is used."""
+    """Version of MCP to speak, one of `SUPPORTED_PROTOCOL_VERSIONS`; default: the newest that the server speaks."""
     client_info: Mapping[str, Any] | None = None
     capabilities: Mapping[str, Any] = {}
-    """Besides those that follow from the handlers."""
-    timeout_s: float = bounds.REQUEST_S
+    """Declared in addition to those that follow from the handlers."""
+    timeout_s: float = DEFAULT_TIMEOUT_S
     open_timeout_s: float | None = None
     read_timeout_s: float | None = None
-    """How long an answer may be silent once it has begun."""
+    """Time limit for the next part of a response that has begun."""
     sse_max_reconnects: int | None = None
     max_response_bytes: int | None = None
     allow_private_network: bool | None = None
-    """Whether the URL's name may lead into a private network; unset: only if it says so itself."""
+    """Whether the host may have a private address; unset: only if its name or address is private itself."""
 
     def __post_init__(self) -> None:
         self._set("id", _required_text("id", self.id))
-        self._set("transport", _transport(self.transport))
+        self._set("transport", "memory" if self.server is not None else _transport(self.transport))
         for name in ("command", "chdir", "url", "protocol_version"):
             self._set(name, _text(name, getattr(self, name)))
         self._set("args", tuple(str(item) for item in _sequence("args", self.args)))
@@ -114,22 +126,28 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
                 raise SettingsError(f"`{name}` must be a function, not {type(getattr(self, name)).__name__}")
         self._check_numbers()
         self._check_transport()
+        if self.server is not None and self.protocol_version is None:
+            self._set("protocol_version", NEWEST_MODERN.version)  # so that no version is negotiated
         if self.protocol_version is not None and self.protocol_version not in SUPPORTED_PROTOCOL_VERSIONS:
             known = nearest(self.protocol_version, SUPPORTED_PROTOCOL_VERSIONS)
             raise SettingsError(f"`protocol_version` {self.protocol_version!r} is none that we speak{known}")
 
     @classmethod
-    def coerce(cls, value: ServerConfig | Mapping[str, Any]) -> ServerConfig:
-        """The config itself, or one made of a mapping with its fields.
+    def coerce(cls, value: ServerConfig | Mapping[str, Any] | InMemoryServer) -> ServerConfig:
+        """Return the config itself, or make one from a mapping of its fields or a server in this process.
 
         Raises:
-            SettingsError: it is neither, or the mapping has a key that is no field.
+            SettingsError: it is none of these, or the mapping has an unknown key.
         """
         if isinstance(value, ServerConfig):
             return value
+        if isinstance(value, InMemoryServer):
+            return cls(id=value.info.name, server=value)
         given: Any = value
         if not isinstance(given, Mapping):
-            raise SettingsError(f"A server is a ServerConfig or a mapping of its fields, not {type(value).__name__}")
+            raise SettingsError(
+                f"A server is a Server, a ServerConfig or a mapping of its fields, not {type(value).__name__}"
+            )
         for key in value:
             if key not in cls.__struct_fields__:
                 raise SettingsError(f"A server has no field {key!r}{nearest(str(key), cls.__struct_fields__)}")
@@ -140,11 +158,13 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_remote(self) -> bool:
         """Whether it is reached over the network."""
-        return self.transport != "stdio"
+        return self.transport not in ("stdio", "memory")
 
     @property
     def target(self) -> str:
-        """What is reached, for messages: without arguments, queries and secrets."""
+        """The command or URL for messages, without arguments, queries and secrets."""
+        if self.server is not None:
+            return self.server.info.name
         return shown_url(self.url) if self.url else str(self.command)
 
     def __repr__(self) -> str:
@@ -163,11 +183,14 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
                 raise SettingsError(f"`{name}` must be a whole number above 0, not {value!r}")
 
     def _check_transport(self) -> None:
-        foreign = _ONLY_STDIO if self.is_remote else _ONLY_REMOTE
+        in_memory = self.server is not None
+        foreign = (*_ONLY_STDIO, *_ONLY_REMOTE) if in_memory else _ONLY_STDIO if self.is_remote else _ONLY_REMOTE
         for name in foreign:
             value = getattr(self, name)
             if value is not None and value not in ((), {}):
                 raise SettingsError(f"`{name}` does not go with the transport {self.transport}")
+        if in_memory:
+            return
         if not self.is_remote:
             if self.command is None:
                 raise SettingsError("A server on stdio needs a `command`")
@@ -180,7 +203,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def positive_seconds(name: str, value: Any) -> float:
-    """The value as a time limit.
+    """Check a time limit.
 
     Raises: SettingsError.
     """
@@ -234,7 +257,7 @@ def _values(name: str, value: Any, *, keep_none: bool) -> Mapping[str, Secret | 
 
 
 def secret_values(name: str, value: Any, *, keep_none: bool) -> dict[str, Secret | None]:
-    """Headers or variables as they are kept: names trimmed, values hidden.
+    """Convert headers or variables: trim names and wrap values as secrets.
 
     Raises: SettingsError.
     """
@@ -244,3 +267,124 @@ def secret_values(name: str, value: Any, *, keep_none: bool) -> dict[str, Secret
             continue
         found[str(key).strip()] = item if item is None or isinstance(item, Secret) else Secret(str(item))
     return found
+
+
+def open_link(config: ServerConfig, *, over_old_pair: bool = False) -> Link:
+    """Make the link for a config, ready to be started. Modules of a transport are imported only here."""
+    if config.server is not None:
+        from hubbub.transports.memory import MemoryLink
+
+        return MemoryLink(config.server)
+    from hubbub.client.known_secrets import KnownSecrets
+
+    secrets = KnownSecrets()
+    if config.transport == "stdio":
+        from hubbub.transports.stdio_client import StdioLink
+
+        secrets.learn_arguments(config.args)
+
+        async def variables() -> dict[str, str | None]:
+            found = await gathered("env", config.env, config.env_provider)
+            secrets.learn(found, only_telling_names=True)
+            return found
+
+        return StdioLink(
+            (str(config.command), *config.args),
+            variables,
+            folder=config.chdir,
+            on_stderr_line=config.on_stderr_line,
+            mask=secrets.mask,
+            hide=secrets.hide,
+        )
+    from hubbub.net.client import HttpClient
+    from hubbub.net.egress import egress_policy
+
+    url = str(config.url)
+    secrets.learn_url(url)
+    egress = egress_policy(urlsplit(url).hostname or "", config.allow_private_network)
+
+    def make_door() -> HttpClient:
+        return HttpClient(egress, connect_s=config.open_timeout_s or bounds.CONNECT_S, idle_s=config.read_timeout_s)
+
+    headers = _headers(config, secrets)
+    limit = config.max_response_bytes or bounds.RESPONSE_BYTES
+    if config.transport == "websocket":
+        from hubbub.transports.websocket_client import WebSocketLink
+
+        return WebSocketLink(
+            make_door(), url, headers, limit=limit, on_diagnostic=config.on_stderr_line, hide=secrets.hide
+        )
+    if over_old_pair:
+        from hubbub.transports.old_pair_client import OldPairLink
+
+        return OldPairLink(
+            make_door(),
+            url,
+            headers,
+            limit=limit,
+            on_diagnostic=config.on_stderr_line,
+            mask=secrets.mask,
+            hide=secrets.hide,
+        )
+    from hubbub.transports.http_client import HttpLink
+
+    return HttpLink(
+        make_door,
+        url,
+        headers,
+        limit=limit,
+        most_reconnects=config.sse_max_reconnects or bounds.RECONNECTS,
+        on_diagnostic=config.on_stderr_line,
+        mask=secrets.mask,
+        hide=secrets.hide,
+    )
+
+
+def _headers(config: ServerConfig, secrets: KnownSecrets) -> Callable[[], Awaitable[dict[str, str]]]:
+    """Return a function that gives the headers of each request, before the transport adds its own."""
+
+    async def headers() -> dict[str, str]:
+        if config.headers_provider is None and not config.headers:
+            return {}
+        kept: dict[str, tuple[str, str]] = {}
+        for name, value in (await gathered("headers", config.headers, config.headers_provider)).items():
+            kept.pop(name.lower(), None)
+            if value is not None:
+                kept[name.lower()] = name, value
+        if config.headers_provider is not None:
+            _check_headers(kept.values())
+        found = dict(kept.values())
+        secrets.learn(found)
+        return found
+
+    return headers
+
+
+def _check_headers(headers: Iterable[tuple[str, str]]) -> None:
+    try:
+        for name, value in headers:
+            check_outgoing(name, value)
+    except SettingsError as error:
+        raise TransportError(error.message, may_have_executed=False) from None
+
+
+async def gathered(name: str, given: Values, provider: Provider | None) -> dict[str, str | None]:
+    """Reveal headers or variables: the fixed ones, updated with those of the provider.
+
+    Raises:
+        TransportError: the provider failed; its exception is hidden, because it may contain a secret.
+    """
+    values: dict[str, Any] = dict(given)
+    if provider is not None:
+        try:
+            provided = provider()
+            if inspect.isawaitable(provided):
+                provided = await provided
+            values |= secret_values(f"{name}_provider", provided, keep_none=True)
+        except HubbubError:
+            raise TransportError(f"`{name}_provider` must give a mapping", may_have_executed=False) from None
+        except Exception as error:
+            raise TransportError(
+                f"`{name}_provider` failed ({type(error).__name__})", may_have_executed=False
+            ) from None
+    return {key: None if value is None else value.reveal() for key, value in values.items()}

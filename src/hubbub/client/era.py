@@ -1,11 +1,14 @@
-"""Which era a server speaks: modern first, legacy on the recognised signs.
+"""Negotiation of the era with a server: modern first, legacy if its answer is a known sign of that.
 
-The verdict on a server is remembered for as long as the process lives. It is only
-taken from what a server says: a network that fails is no sign.
+Over HTTP only a response of the server decides; network failures do not. On a stream (stdio,
+WebSocket) a missing response decides too, because some old servers stop working at the first unknown
+request; docs/decisions/0001-stdio-probe.md has the figures. `Session.known_eras` remembers
+legacy servers.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from hubbub import bounds
@@ -13,77 +16,129 @@ from hubbub.errors import (
     DeadlineExceeded,
     HttpError,
     HubbubError,
+    InvalidResponse,
     ProtocolVersionNotSupported,
     RemoteError,
-    TransportError,
+    TransportClosed,
 )
-from hubbub.protocol.error_forms import METHOD_NOT_FOUND
-from hubbub.protocol.revisions import LEGACY, MODERN, NEWEST_MODERN, SUPPORTED_VERSIONS
+from hubbub.protocol.error_forms import HEADER_MISMATCH, METHOD_NOT_FOUND, MISSING_CAPABILITY, UNSUPPORTED_VERSION
+from hubbub.protocol.revisions import LEGACY, MODERN, NEWEST_LEGACY, NEWEST_MODERN, SUPPORTED_VERSIONS
 
 if TYPE_CHECKING:
     from hubbub.client.session import Session
 
-_HEADER_MISMATCH: Final = -32020
-_MISSING_CAPABILITY: Final = -32021
-_UNSUPPORTED_VERSION: Final = -32022
 _NO_VERDICT: Final = (401, 403, 407, 408, 421, 425, 429)
-"""Client errors that say nothing about the era."""
+"""Client errors that do not depend on the era."""
 _CRASHED: Final = (500, 501)
-"""What servers answer that stumble over a method they do not know."""
-_TRIES: Final = 2
-_known_legacy: dict[str, None] = {}
-
-
-def forget(key: str) -> None:
-    """What was known of a server no longer holds."""
-    _known_legacy.pop(key, None)
+"""Statuses of servers that crash on an unknown method."""
 
 
 async def agree(session: Session, pinned: str | None) -> None:
     """Agree on a version with a server.
 
     Raises:
-        ProtocolVersionNotSupported: there is none.
-        HubbubError: it does not answer.
+        ProtocolVersionNotSupported: there is no common version.
+        HubbubError: the server does not respond.
     """
     if pinned in MODERN:
         await _discover(session, pinned)
     elif pinned in LEGACY or session.rpc.link.is_legacy:
         await _initialize(session, pinned, may_probe=False)
-    elif _is_known_legacy(session):
+    elif session.known_eras.is_legacy(session.key):
         await _initialize(session, None, may_probe=True)
-    else:
+    elif session.rpc.link.is_http:
         await _probe(session)
+    else:
+        await _probe_stream(session)
+
+
+def note_silence(session: Session, pinned: str | None) -> str:
+    """Remember that a server did not answer the handshake in time; return a hint for the error message.
+
+    The next start begins with the handshake that was not sent first this time.
+    """
+    if pinned is not None or session.rpc.link.is_http or session.rpc.link.is_legacy:
+        return ""
+    if session.known_eras.is_legacy(session.key):
+        session.known_eras.forget(session.key)
+        return ""
+    session.known_eras.remember(session.key, outlives_process=True)
+    return "; if it is an old server, pin its version: set `protocol_version`, for example to 2025-06-18"
 
 
 async def _probe(session: Session) -> None:
+    """Detect the era of a server over HTTP, where each request has a response of its own."""
     try:
         await _discover(session, NEWEST_MODERN.version)
-    except (HubbubError, TimeoutError) as error:
-        version = _legacy_sign(error, session.rpc.link.is_http)
+    except HubbubError as error:
+        version = _legacy_sign(error, is_http=True)
         if version is None:
             raise
-        if session.rpc.failure is not None:
-            await session.restart()  # Some old servers end at the first message that they do not expect.
         await _initialize(session, version or None, may_probe=False)
-        if len(_known_legacy) < bounds.KNOWN_ERAS:
-            _known_legacy[session.key] = None
+        session.known_eras.remember(session.key)
+
+
+async def _probe_stream(session: Session) -> None:
+    """Detect the era of a server on a stream: send `server/discover`, then `initialize` too if there is no response.
+
+    A server that starts slowly answers both, and the first response decides. A legacy server that ignores unknown
+    methods answers the second. A server that the first request breaks exits at the second, and is restarted.
+    """
+    offered = NEWEST_LEGACY.version
+    discovery = asyncio.create_task(_discover(session, NEWEST_MODERN.version))
+    opening: asyncio.Task[dict[str, Any]] | None = None
+    try:
+        await asyncio.wait([discovery], timeout=bounds.PROBE_ANSWER_S)
+        if not discovery.done():
+            opening = asyncio.create_task(session.send_initialize(offered))
+            await asyncio.wait([discovery, opening], return_when=asyncio.FIRST_COMPLETED)
+            if not discovery.done():
+                if opening.exception() is None:
+                    await session.accept(offered, opening.result())
+                    session.known_eras.remember(session.key, outlives_process=True)
+                    return
+                await asyncio.wait([discovery])  # a modern server that refused `initialize`, or a lost link
+        error = discovery.exception()
+        if error is None:
+            return
+        version = _legacy_sign(error, is_http=False)
+        if version is None:
+            raise error
+        if session.rpc.failure is not None:
+            await session.restart()
+            await _initialize(session, version or None, may_probe=False)
+            session.known_eras.remember(session.key, outlives_process=True)
+            return
+        if opening is None:
+            await _initialize(session, version or None, may_probe=False)
+        else:
+            await session.accept(offered, await opening)
+        session.known_eras.remember(session.key)
+    finally:
+        await _stop(discovery, opening)
+
+
+async def _stop(*tasks: asyncio.Task[Any] | None) -> None:
+    running = [task for task in tasks if task is not None]
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
 
 
 async def _discover(session: Session, version: str) -> None:
-    """Modern, or the error that says otherwise."""
-    for remaining in reversed(range(_TRIES)):
+    """Agree on a modern version, or raise the server's error."""
+    for remaining in reversed(range(bounds.DISCOVER_TRIES)):
         try:
             await session.discover(version)
         except RemoteError as error:
             if error.code == METHOD_NOT_FOUND and error.status == 404:
-                session.assume(version)  # a modern server, only without this method
+                session.assume(version)  # a modern server without this method
                 return
-            if error.code != _UNSUPPORTED_VERSION:
+            if error.code != UNSUPPORTED_VERSION:
                 raise
             supported = _supported(error)
             known = [item for item in supported if item in MODERN]
-            # Even if it names the very version that we asked for: servers may mean what they say now.
+            # Also if it lists the version that we asked for: the server may accept it now.
             if not known or not remaining:
                 raise ProtocolVersionNotSupported(version, supported, SUPPORTED_VERSIONS) from error
             version = max(known)
@@ -91,22 +146,22 @@ async def _discover(session: Session, version: str) -> None:
             return
 
 
-def _legacy_sign(error: Exception, is_http: bool) -> str | None:
-    """The legacy version to offer, empty for the usual one; None if this is no sign of the legacy era."""
+def _legacy_sign(error: BaseException, is_http: bool) -> str | None:
+    """Return the legacy version to offer, empty for the default; None if the error is not a sign of the legacy era."""
     match error:
         case ProtocolVersionNotSupported():
             shared = [version for version in error.answered if version in LEGACY]
             return max(shared) if shared else None
-        case RemoteError(code=code) if code in (_HEADER_MISMATCH, _MISSING_CAPABILITY):
+        case RemoteError(code=code) if code in (HEADER_MISMATCH, MISSING_CAPABILITY):
             return None
         case RemoteError():
             return ""
         case HttpError(status=status):
             is_sign = (400 <= status < 500 and status not in _NO_VERDICT) or status in _CRASHED
             return "" if is_sign else None
-        case TransportError(code="INVALID_RESPONSE"):
+        case InvalidResponse():
             return ""
-        case TransportError(code="TRANSPORT_CLOSED"):
+        case TransportClosed():
             return None if is_http else ""
         case DeadlineExceeded():
             return None if is_http else ""
@@ -118,17 +173,17 @@ async def _initialize(session: Session, version: str | None, *, may_probe: bool)
     try:
         await session.initialize(version)
     except RemoteError as error:
-        if error.code == _UNSUPPORTED_VERSION and may_probe:
-            forget(session.key)
-            await _probe(session)
+        if error.code in (UNSUPPORTED_VERSION, METHOD_NOT_FOUND) and may_probe:
+            session.known_eras.forget(session.key)
+            await agree(session, None)
             return
         if error.status is None or not _leads_to_old_pair(error.status, session):
             raise
         await _fall_back(session, version, error)
     except HttpError as error:
         if may_probe:
-            forget(session.key)
-            await _probe(session)
+            session.known_eras.forget(session.key)
+            await agree(session, None)
             return
         if not _leads_to_old_pair(error.status, session):
             raise
@@ -140,7 +195,8 @@ def _leads_to_old_pair(status: int, session: Session) -> bool:
 
 
 async def _fall_back(session: Session, version: str | None, first: HubbubError) -> None:
-    """The transport of 2024-11-05, as the last resort; if it fails too, the first error is the one to tell."""
+    """Try the transport of 2024-11-05 as a last resort; if it fails too, raise the first error."""
+    session.refusal = first
     try:
         await session.fall_back()
         await session.initialize(version)
@@ -148,10 +204,6 @@ async def _fall_back(session: Session, version: str | None, first: HubbubError) 
         raise
     except HubbubError:
         raise first from None
-
-
-def _is_known_legacy(session: Session) -> bool:
-    return session.key in _known_legacy
 
 
 def _supported(error: RemoteError) -> list[str]:

@@ -1,17 +1,18 @@
-"""Many servers at once: connected in parallel, each on its own when it fails.
+"""Many servers at once: connected in parallel; a failure affects only its own server.
 
     async with Fleet(configs) as fleet:
         tools = await fleet.tools()
         await fleet.client("files").call_tool("read", {...})
 
-A server that cannot be reached costs the others nothing: `errors` says why it is not
-there, and it is tried again, each time after a longer wait.
+`errors` has the reason why a server is not connected. It is tried again, each time after
+a longer wait.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -28,7 +29,7 @@ logger = logging.getLogger("hubbub.client")
 
 
 class Fleet:
-    """The clients of many servers."""
+    """Clients of many servers, by server id."""
 
     def __init__(
         self,
@@ -37,7 +38,6 @@ class Fleet:
         deadline_s: float = bounds.FLEET_S,
         make: Callable[[ServerConfig], Client] = Client,
         restart: bool = True,
-        backoff: Callable[[], Backoff] = Backoff,
     ) -> None:
         self.configs: dict[str, ServerConfig] = {}
         for config in map(ServerConfig.coerce, configs):
@@ -45,19 +45,22 @@ class Fleet:
                 raise SettingsError(f"Two servers have the id {config.id!r}")
             self.configs[config.id] = config
         self.clients: dict[str, Client] = {}
-        """Those that can be asked now."""
+        """The connected clients."""
         self.errors: dict[str, HubbubError] = {}
-        """Why the others cannot, or why one did not answer last time."""
+        """Why the others are not connected, or why a request to one failed last time."""
         self._deadline_s = positive_seconds("deadline_s", deadline_s)
         self._make = make
         self._restart = restart
-        self._backoff = backoff
-        self._last_tools: dict[str, list[ToolEntry]] = {}
+        self.last_tools: dict[str, list[ToolEntry]] = {}
+        """The tools of each server as it last listed them."""
         self._keepers: dict[str, Keeper] = {}
         self._is_closed = False
 
-    async def start(self) -> Self:
-        """Connect to all, as far as that is possible in time; `errors` tells of the others.
+    async def start(self, *, lists_tools: bool = False) -> Self:
+        """Connect to all servers within the fleet's time limit; `errors` has the reasons for the others.
+
+        With `lists_tools`, each server lists its tools as soon as it is connected, within the same time;
+        they are then in `last_tools`.
 
         Raises:
             ConnectionClosed: the fleet was closed before.
@@ -68,25 +71,35 @@ class Fleet:
             return self
         for name, config in self.configs.items():
             self._keepers[name] = self._keep(config)
-        waiting = dict(self._keepers)
+        tasks = {
+            asyncio.create_task(self._reach(name, keeper, lists_tools=lists_tools)): name
+            for name, keeper in self._keepers.items()
+        }
         try:
-            async with asyncio.timeout(self._deadline_s):
-                for name, keeper in self._keepers.items():
-                    await keeper.tried()
-                    del waiting[name]
-        except TimeoutError:
-            self._leave_behind([name for name in waiting if name not in self.clients and name not in self.errors])
+            late: set[asyncio.Task[None]] = set()
+            if tasks:
+                _, late = await asyncio.wait(tasks, timeout=_finite(self._deadline_s))
         except asyncio.CancelledError:
             await self.close()
             raise
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        self._leave_behind(sorted(tasks[task] for task in late))
         return self
 
+    async def _reach(self, name: str, keeper: Keeper, *, lists_tools: bool) -> None:
+        await keeper.tried()
+        if lists_tools and (client := self.clients.get(name)) is not None:
+            await self._refresh(name, client, self._deadline_s)
+
     def client(self, name: str) -> Client:
-        """The client of a server.
+        """Return the client of a server.
 
         Raises:
             SettingsError: there is no such server.
-            HubbubError: what keeps it from being asked.
+            HubbubError: it is not connected; the error is the reason.
         """
         if name not in self.configs:
             raise SettingsError(f"There is no server {name!r}; there are: {', '.join(sorted(self.configs)) or 'none'}")
@@ -96,15 +109,19 @@ class Fleet:
         return client
 
     async def tools(self, *, timeout_s: float | None = None) -> dict[str, list[ToolEntry]]:
-        """The tools of each server; of one that does not answer, those it last had."""
+        """Return the tools of each server; for one that does not respond in time, its last list.
+
+        `timeout_s` is for all pages of all servers; unset, it is the fleet's `deadline_s`.
+        """
+        seconds = self._deadline_s if timeout_s is None else timeout_s
         clients = dict(self.clients)
         async with asyncio.TaskGroup() as group:
             for name, client in clients.items():
-                group.create_task(self._refresh(name, client, timeout_s))
-        return {name: self._last_tools[name] for name in self.configs if name in self._last_tools}
+                group.create_task(self._refresh(name, client, seconds))
+        return {name: self.last_tools[name] for name in self.configs if name in self.last_tools}
 
     async def close(self) -> None:
-        """Part with all of them, at the same time."""
+        """Disconnect from all servers, in parallel."""
         self._is_closed = True
         for keeper in self._keepers.values():
             keeper.cancel()
@@ -120,9 +137,9 @@ class Fleet:
     ) -> None:
         await self.close()
 
-    async def _refresh(self, name: str, client: Client, timeout_s: float | None) -> None:
+    async def _refresh(self, name: str, client: Client, timeout_s: float) -> None:
         try:
-            self._last_tools[name] = await client.tools(timeout_s=timeout_s)
+            self.last_tools[name] = await client.tools(timeout_s=timeout_s)
         except HubbubError as error:
             self.errors[name] = error
             logger.warning("the tools of %s could not be listed: %s", name, error.message)
@@ -131,8 +148,9 @@ class Fleet:
 
     def _leave_behind(self, names: Iterable[str]) -> None:
         for name in names:
-            self.errors[name] = DeadlineExceeded(f"The connection to {name}", self._deadline_s)
-            if not self._restart:
+            what = "list of tools of" if name in self.clients else "connection to"
+            self.errors[name] = DeadlineExceeded(f"The {what} {name}", self._deadline_s)
+            if not self._restart and name not in self.clients:
                 self._keepers[name].cancel()
 
     def _keep(self, config: ServerConfig) -> Keeper:
@@ -151,8 +169,12 @@ class Fleet:
             config.id,
             lambda: self._make(config),
             restart=self._restart,
-            backoff=self._backoff(),
+            backoff=Backoff(),
             on_change=changed,
         )
         keeper.start()
         return keeper
+
+
+def _finite(seconds: float) -> float | None:
+    return None if seconds == math.inf else seconds

@@ -1,8 +1,8 @@
-"""What a client answers when a server asks: forms, samples of a model, roots.
+"""Callbacks for requests of a server: elicitation, sampling and roots.
 
-A handler that is there declares its capability; without one the server is told that
-there is no such method. The same handlers serve the questions that legacy servers send
-and those that modern servers answer with.
+A handler declares its capability; without it the server gets a "method not found" error.
+The same handlers answer requests of legacy servers and `input_required` results of modern
+servers.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from hubbub.errors import InvalidParams, MethodNotFound
+from hubbub.protocol.wire import Root
 
 ELICITATION = "elicitation/create"
 SAMPLING = "sampling/createMessage"
@@ -22,7 +23,7 @@ ROOTS = "roots/list"
 
 
 class ElicitationRequest(msgspec.Struct, rename="camel"):
-    """A form to fill in, or an address to visit."""
+    """A form to fill in, or a URL to open."""
 
     message: str = ""
     mode: str = "form"
@@ -32,14 +33,14 @@ class ElicitationRequest(msgspec.Struct, rename="camel"):
 
 
 class ElicitationAnswer(msgspec.Struct):
-    """`action` is accept, decline or cancel; only what is accepted has content."""
+    """`action` is accept, decline or cancel; only an accepted form has content."""
 
     action: str
     content: dict[str, Any] | UnsetType = UNSET
 
 
 class SamplingRequest(msgspec.Struct, rename="camel"):
-    """What a server wants a model to answer."""
+    """A `sampling/createMessage` request of a server."""
 
     messages: list[dict[str, Any]] = []
     max_tokens: int = 0
@@ -54,19 +55,12 @@ class SamplingRequest(msgspec.Struct, rename="camel"):
 
 
 class SamplingAnswer(msgspec.Struct, rename="camel"):
-    """What the model answered."""
+    """The answer of the model."""
 
     content: Any
     model: str
     role: str = "assistant"
     stop_reason: str | UnsetType = "endTurn"
-
-
-class Root(msgspec.Struct):
-    """A folder that a server may work in."""
-
-    uri: str
-    name: str | UnsetType = UNSET
 
 
 Elicit: TypeAlias = Callable[
@@ -78,22 +72,8 @@ Sample: TypeAlias = Callable[
 Roots: TypeAlias = Sequence[Root | str] | Callable[[], Sequence[Root | str] | Awaitable[Sequence[Root | str]]]
 
 
-def accept_defaults(request: ElicitationRequest) -> ElicitationAnswer:
-    """Fill in a form with the defaults of its schema; anything else is declined. Give it as `elicitation`."""
-    if request.mode != "form":
-        return ElicitationAnswer("decline")
-    properties = request.requested_schema.get("properties", {})
-    content = {
-        name: field["default"] for name, field in properties.items() if isinstance(field, dict) and "default" in field
-    }
-    required = request.requested_schema.get("required", [])
-    if any(name not in content for name in required):
-        return ElicitationAnswer("decline")
-    return ElicitationAnswer("accept", content)
-
-
 class Handlers:
-    """Who answers what."""
+    """The callbacks of one client."""
 
     def __init__(
         self, *, elicitation: Elicit | None = None, sampling: Sample | None = None, roots: Roots | None = None
@@ -103,7 +83,7 @@ class Handlers:
         self._roots = roots
 
     def capabilities(self) -> dict[str, Any]:
-        """What the handlers that are there declare."""
+        """Return the capabilities that follow from the handlers."""
         declared: dict[str, Any] = {}
         if self._elicitation is not None:
             declared["elicitation"] = {"form": {}}
@@ -114,11 +94,11 @@ class Handlers:
         return declared
 
     async def answer(self, method: str, params: Raw) -> Any:
-        """The result for a server's question.
+        """Answer a request of the server.
 
         Raises:
-            MethodNotFound: nobody here answers that.
-            InvalidParams: the question makes no sense.
+            MethodNotFound: there is no handler for it.
+            InvalidParams: its parameters are invalid.
         """
         if method == ELICITATION and self._elicitation is not None:
             return await _settled(self._elicitation(_read(params, ElicitationRequest)))

@@ -1,6 +1,6 @@
-"""One server that is kept connected: tried again after each loss, each time after a longer wait.
+"""Keeps one server connected: reconnects after each loss, each time after a longer wait.
 
-What `fleet` has one of for each of its servers, and the hub for each of its upstreams.
+`fleet` has a keeper for each of its servers, and the hub for each of its upstreams.
 """
 
 from __future__ import annotations
@@ -8,16 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
+from hubbub import bounds
 from hubbub.client.client import Client
 from hubbub.errors import ConnectionClosed, HubbubError
 from hubbub.net.backoff import Backoff
 
 logger = logging.getLogger("hubbub.client")
-
-_STEADY_S: Final = 30.0
-"""A server that stayed this long is not one that fails at once."""
 
 
 class Keeper:
@@ -34,55 +32,55 @@ class Keeper:
     ) -> None:
         self.name = name
         self.client: Client | None = None
-        """The one that can be asked now."""
+        """The connected client."""
         self.error: HubbubError | None = None
-        """Why there is none."""
+        """Why it is not connected."""
         self.retry_at: float | None = None
-        """When it is tried again, on the loop's clock; None while there is nothing to wait for."""
+        """When it is tried again, on the event loop's clock; None unless it is waiting for that."""
         self._make = make
         self._restart = restart
         self._backoff = Backoff() if backoff is None else backoff
         self._on_change = on_change
-        """Called whenever one of the three above has changed."""
+        """Called when one of the three above has changed."""
         self._task: asyncio.Task[None] | None = None
         self._tried = asyncio.Event()
         self._hurry = asyncio.Event()
         self._is_trying = True
+        self._was_connected = False
         self._is_cancelled = False
         self._is_closed = False
 
     @property
     def is_started(self) -> bool:
-        """Whether it keeps, or has kept."""
         return self._task is not None
 
     def start(self) -> None:
-        """Begin to keep; again is nothing."""
+        """Start connecting; does nothing if already started."""
         if self._task is None and not self._is_closed:
             self._task = asyncio.create_task(self._keep())
 
     def cancel(self) -> None:
-        """Stop keeping, without waiting until the server is gone."""
+        """Stop, without waiting until the server is disconnected."""
         self._is_closed = True
         if self._task is not None and not self._is_cancelled:
-            self._is_cancelled = True  # A second time would keep it from seeing the server off.
+            self._is_cancelled = True  # a second cancellation would interrupt the disconnecting
             self._task.cancel()
 
     async def close(self) -> None:
-        """Part with the server."""
+        """Disconnect from the server and stop."""
         self.cancel()
         if self._task is not None:
             await asyncio.wait([self._task])
 
     async def tried(self) -> None:
-        """Wait until the try that runs now, or the first one, has ended somehow."""
+        """Wait until the current or first attempt has succeeded or failed."""
         await self._tried.wait()
 
     async def ready(self) -> Client:
-        """The client; if there is none, after a try at once.
+        """Return the client; if it is not connected, try once at once.
 
         Raises:
-            HubbubError: why that failed too.
+            HubbubError: why that attempt failed.
         """
         if self.open_client is None and not self._is_closed:
             self.start()
@@ -96,7 +94,7 @@ class Keeper:
 
     @property
     def open_client(self) -> Client | None:
-        """The client, unless it was lost so recently that nobody had time to notice."""
+        """The client, unless it was lost and that has not been handled yet."""
         return self.client if self.client is not None and self.client.is_open else None
 
     async def _keep(self) -> None:
@@ -105,7 +103,7 @@ class Keeper:
             while True:
                 since = clock()
                 await self._visit()
-                if clock() - since > _STEADY_S:
+                if clock() - since > bounds.STEADY_S:
                     self._backoff.reset()
                 if not self._restart:
                     return
@@ -115,12 +113,15 @@ class Keeper:
             self._tried.set()
 
     async def _visit(self) -> None:
-        """Connect, and stay until the server is lost; `error` says why it is."""
+        """Connect, and wait until the connection is lost; then `error` has the reason."""
         client = self._make()
         try:
             await client.start()
             self.client, self.error = client, None
             self._end_try()
+            if self._was_connected:
+                client.assume_changed()
+            self._was_connected = True
             self._fail(await client.wait_lost() or ConnectionClosed(f"The client of {self.name} was closed"))
             self._tell()
         except HubbubError as error:
@@ -140,7 +141,7 @@ class Keeper:
         self._tell()
 
     async def _wait(self, seconds: float) -> None:
-        """Wait for the next try, or until somebody cannot."""
+        """Wait for the next attempt, or until `ready` is called."""
         self.retry_at = asyncio.get_running_loop().time() + seconds
         self._tell()
         try:

@@ -1,47 +1,99 @@
-"""What was given to a server in confidence, and must not come back in the text of an error."""
+"""Secrets that a server was configured with, which are masked in everything that it returns.
+
+Errors are masked generously (`mask`, and `hide` of a decoded value), because they need not stay exact. In
+forwarded results (`hide` of raw JSON) only certain secrets are masked, in every form in which servers
+echo them: unchanged, URL-encoded, and in base64 at any offset.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+import msgspec
+from msgspec import Raw
+
+from hubbub import bounds
+from hubbub.client.addresses import is_token
 from hubbub.security.redact import MASK, redact
 
 _TELLING: Final = re.compile(
-    r"(?:^|[_-])(?:key|pass|pat|pw|dsn|bearer|cookie|credentials?)(?:[_-]|$)|apikey|passw|passphrase|secret|token",
+    r"(?:^|[_-])(?:key|pass|pat|pw|dsn|bearer|cookie|credentials?)(?:[_-]|$)|apikey|passw|passphrase|secret|token"
+    r"|^(?:proxy-)?authorization$",
     re.IGNORECASE,
 )
+_NON_SECRET_NAME: Final = re.compile(
+    r"[_-](?:path|file|dir|url|uri|name|id|prefix|limit|type|ttl|size)$", re.IGNORECASE
+)
+"""Names of values that describe a secret but are not one."""
+_PASSWORD_IN_URL: Final = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 _LEAST_CHARACTERS: Final = 6
-_MOST: Final = 64
+_LEAST_CERTAIN_CHARACTERS: Final = 8
+_LONG_CHARACTERS: Final = 16
+"""Values of this length are not common words."""
+_BASE64_BLOCK: Final = 3
 
 
 class KnownSecrets:
-    """The values that were sent last."""
+    """The secret values that were sent last."""
 
     def __init__(self) -> None:
         self._values: dict[str, None] = {}
+        self._certain: dict[str, tuple[bytes, ...]] = {}
+        """The encoded forms of each value that is masked in results too."""
 
     def learn(self, values: Mapping[str, str | None], *, only_telling_names: bool = False) -> None:
-        """Remember values; of variables only those whose names tell, since most others are paths and flags."""
+        """Remember values; with `only_telling_names`, only those named like secrets, as most are paths or flags."""
         for name, value in values.items():
-            if value is None or (only_telling_names and not _TELLING.search(name)):
+            if value is None:
                 continue
-            for part in {value, value.rpartition(" ")[2]}:  # the token of `Bearer ...` by itself too
-                if len(part) >= _LEAST_CHARACTERS and part not in self._values:
-                    if len(self._values) >= _MOST:
-                        del self._values[next(iter(self._values))]
-                    self._values[part] = None
+            for password in _PASSWORD_IN_URL.findall(value):
+                self._add(password, is_certain=True)
+            is_telling = _TELLING.search(name) is not None
+            if only_telling_names and not is_telling:
+                continue
+            is_certain = is_telling and _NON_SECRET_NAME.search(name) is None
+            scheme, _, token = value.partition(" ")
+            if scheme != value and " " not in token:  # the token of `Bearer ...` by itself
+                self._add(token, is_certain=is_certain)
+                is_certain = False  # the token is enough: every form costs a search in every result
+            self._add(value, is_certain=is_certain)
+            if value[:6].lower() == "basic ":
+                self._learn_basic(value[6:])
+
+    def learn_url(self, url: str) -> None:
+        """Remember the values of a URL's query, and segments of its path that look like tokens."""
+        parts = urlsplit(url)
+        for value in (value for _, value in parse_qsl(parts.query)):
+            self._add(value, is_certain=is_token(value))
+        for segment in parts.path.split("/"):
+            if is_token(segment):
+                self._add(unquote(segment), is_certain=True)
+
+    def learn_arguments(self, arguments: Sequence[str]) -> None:
+        """Remember the values of options that are named like secrets: `--api-key X`, `--token=X`."""
+        before = ""
+        for word in arguments:
+            name, equals, value = word.partition("=")
+            if not equals:
+                name, value = before, word
+            if name.startswith("-") and not value.startswith("-"):
+                self.learn({name.lstrip("-"): value}, only_telling_names=True)
+            before = word
 
     def mask(self, text: str) -> str:
-        """The text without them, and without what looks like others."""
+        """Mask known secrets in a text, and everything that looks like one."""
         return redact(self._without(text))
 
     def hide(self, value: Any) -> Any:
-        """JSON without them, and otherwise as it is: programs read it, and may need what only looks like a secret."""
+        """Mask only known secrets in JSON: programs read it, and may need values that only look like secrets."""
         if not self._values:
             return value
         match value:
+            case Raw():
+                return self._hide_raw(value) if self._certain else value
             case str():
                 return self._without(value)
             case list():
@@ -50,7 +102,73 @@ class KnownSecrets:
                 return {self.hide(name): self.hide(item) for name, item in value.items()}
         return value
 
+    def _hide_raw(self, raw: Raw) -> Raw:
+        body = bytes(raw)
+        found = [form for forms in self._certain.values() for form in forms if form in body]
+        if not found:
+            return raw
+        for form in sorted(found, key=len, reverse=True):
+            body = body.replace(form, MASK.encode())
+        try:
+            msgspec.json.decode(body)
+        except msgspec.DecodeError:  # it was outside of a string, such as a number
+            body = msgspec.json.encode(self.hide(msgspec.json.decode(raw)))
+        return Raw(body)
+
+    def _learn_basic(self, encoded: str) -> None:
+        import binascii  # few servers need it
+
+        try:
+            pair = binascii.a2b_base64(encoded).decode()
+        except (binascii.Error, UnicodeDecodeError):
+            return
+        self._add(pair, is_certain=True)
+        self._add(pair.partition(":")[2], is_certain=True)
+
+    def _add(self, value: str, *, is_certain: bool) -> None:
+        if len(value) < _LEAST_CHARACTERS:
+            return
+        if value not in self._values:
+            if len(self._values) >= bounds.KNOWN_SECRETS:
+                oldest = next(iter(self._values))
+                del self._values[oldest]
+                self._certain.pop(oldest, None)
+            self._values[value] = None
+        if is_certain and value not in self._certain and _is_uncommon(value):
+            self._certain[value] = tuple(dict.fromkeys(_forms(value)))
+
     def _without(self, text: str) -> str:
         for value in sorted(self._values, key=len, reverse=True):
             text = text.replace(value, MASK)
+        for forms in self._certain.values():
+            for form in forms:
+                text = text.replace(form.decode(), MASK)
         return text
+
+
+def _is_uncommon(value: str) -> bool:
+    """Whether a value is long or mixed enough that it is not a common word."""
+    if len(value) < _LEAST_CERTAIN_CHARACTERS:
+        return False
+    kinds = (str.islower, str.isupper, str.isdigit, lambda letter: not letter.isalnum())
+    is_mixed = sum(any(map(kind, value)) for kind in kinds) > 1
+    return is_mixed or len(value) >= _LONG_CHARACTERS
+
+
+def _forms(value: str) -> Iterator[bytes]:
+    """Yield the forms in which a value may occur in JSON."""
+    from base64 import b64encode, urlsafe_b64encode  # few servers are given secrets
+    from json import dumps
+
+    yield msgspec.json.encode(value)[1:-1]
+    yield dumps(value)[1:-1].encode()
+    yield quote(value, safe="").encode()
+    data = value.encode(errors="replace")
+    for encode in (b64encode, urlsafe_b64encode):
+        for offset in range(_BASE64_BLOCK):
+            # Leave out the characters at both ends, which also encode neighbouring bytes.
+            encoded = encode(b"\0" * offset + data).rstrip(b"=")
+            spare = (offset + len(data)) % _BASE64_BLOCK != 0
+            form = encoded[offset + 1 if offset else 0 : len(encoded) - spare]
+            if len(form) >= _LEAST_CERTAIN_CHARACTERS:
+                yield form

@@ -1,37 +1,71 @@
-"""Lists that come in pages: all of them, but not for ever."""
+"""Reads all pages of a list, bounded in pages, entries, bytes and time."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET
 
 from hubbub import bounds
-from hubbub.errors import TransportError
+from hubbub.errors import DeadlineExceeded, InvalidResponse
+from hubbub.protocol.wire import Received
 
-P = TypeVar("P")
+if TYPE_CHECKING:
+    from hubbub.client.client import Client
+
+P = TypeVar("P", bound=Received)
+Fetch = Callable[[str | None, float], Awaitable[P]]
+"""Fetches one page, given its cursor and the seconds that are left for it."""
 
 
-async def all_pages(page: Callable[[str | None], Awaitable[P]], items: Callable[[P], list[Any]]) -> list[Any]:
-    """The items of every page. Only a missing cursor ends a list; an empty one is a cursor like any other.
+async def collect(
+    client: Client, fetch: Callable[..., Awaitable[P]], items: Callable[[P], list[Any]], timeout_s: float | None = None
+) -> list[Any]:
+    """Collect the `items` of every page that `fetch` returns, such as `client.list_tools`.
+
+    `timeout_s` is for all pages together. Unset, a page may take as long as any request, and the list `LIST_S`.
+
+    Raises: as `all_pages`.
+    """
+    page_s = client.config.timeout_s if timeout_s is None else timeout_s
+    limit_s = max(bounds.LIST_S, page_s) if timeout_s is None else timeout_s
+    return await all_pages(lambda at, left_s: fetch(at, timeout_s=min(page_s, left_s)), items, limit_s=limit_s)
+
+
+async def all_pages(page: Fetch[P], items: Callable[[P], list[Any]], *, limit_s: float) -> list[Any]:
+    """Collect the items of every page. Only a missing cursor ends a list; an empty one is a cursor like any other.
 
     Raises:
-        TransportError: `INVALID_RESPONSE`, if a cursor comes again or there is no end.
+        InvalidResponse: a cursor is repeated, or the list is too large.
+        DeadlineExceeded: the list was not complete in time.
     """
+    loop = asyncio.get_running_loop()
+    deadline, left_s = loop.time() + limit_s, limit_s
     found: list[Any] = []
     seen: set[str] = set()
     cursor: str | None = None
+    size = 0
     for _ in range(bounds.LIST_PAGES):
-        current = await page(cursor)
+        current = await page(cursor, left_s)
+        size += len(current.raw)
+        _check("bytes", size, bounds.LIST_BYTES)
         found += items(current)
+        _check("items", len(found), bounds.LIST_ITEMS)
         following = getattr(current, "next_cursor", UNSET)
         if following is UNSET:
             return found
         if following in seen:
-            raise TransportError("INVALID_RESPONSE", "The server's list comes back to a page that it already gave")
-        if len(found) > bounds.LIST_ITEMS:
-            raise TransportError("INVALID_RESPONSE", f"The server's list has more than {bounds.LIST_ITEMS} items")
+            raise InvalidResponse("The server's list comes back to a page that it already gave")
+        left_s = deadline - loop.time()
+        if left_s <= 0:
+            raise DeadlineExceeded("The end of the server's list", limit_s)
         seen.add(following)
         cursor = following
-    raise TransportError("INVALID_RESPONSE", f"The server's list has more than {bounds.LIST_PAGES} pages")
+    raise InvalidResponse(f"The server's list has more than {bounds.LIST_PAGES} pages")
+
+
+def _check(what: str, count: int, limit: int) -> None:
+    if count > limit:
+        raise InvalidResponse(f"The server's list has more than {limit} {what}")

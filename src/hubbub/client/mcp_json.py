@@ -1,10 +1,11 @@
-"""Servers as the ecosystem writes them down: `mcpServers` of most clients, `servers` of VS Code.
+"""Reads server configurations of other clients: `mcpServers` of most, `servers` of VS Code.
 
     {"mcpServers": {"files": {"command": "npx", "args": ["-y", "server-files"], "env": {"KEY": "${KEY}"}},
                     "remote": {"type": "http", "url": "https://example.com/mcp"}}}
 
-`${NAME}`, `${NAME:-instead}` and `${env:NAME}` are taken from the environment. What other
-clients keep there besides (approvals, icons) is none of our business and ignored.
+`${NAME}`, `${NAME:-default}` and `${env:NAME}` are replaced from the environment. `"protocolVersion"` pins
+the version to speak, which old servers may need. Other keys of other clients (approvals, icons)
+are ignored.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _URLS: Final = ("url", "serverUrl", "httpUrl")
 
 
 def read_mcp_json(path: str | Path, environ: Mapping[str, str] | None = None) -> list[ServerConfig]:
-    """The servers of a file, in its order; disabled ones are left out.
+    """Read the servers of an `mcpServers` file, in its order, without disabled ones.
 
     Raises:
         SettingsError: it cannot be read; the message names the file, the server and the key.
@@ -54,7 +55,7 @@ def read_mcp_json(path: str | Path, environ: Mapping[str, str] | None = None) ->
 
 
 def parse_mcp_json(text: str | bytes, environ: Mapping[str, str] | None = None) -> list[ServerConfig]:
-    """The servers of such a text.
+    """Parse the text of such a file.
 
     Raises: SettingsError.
     """
@@ -72,7 +73,7 @@ def parse_mcp_json(text: str | bytes, environ: Mapping[str, str] | None = None) 
 
 
 def _line_of(error: Exception, text: str | bytes) -> str:
-    """`line 3: `, from the byte that the error names."""
+    """Return `line 3: `, from the byte offset in the error."""
     byte = re.search(r"\(byte (\d+)\)", str(error))
     data = text.encode(errors="replace") if isinstance(text, str) else text
     return "" if byte is None else f"line {data.count(10, 0, int(byte[1])) + 1}: "
@@ -103,6 +104,7 @@ def _config(name: str, entry: Any, variables: Mapping[str, str]) -> ServerConfig
         fields["args"] = _filled([*rest, *(entry.get("args") or [])], name, "args", variables)
         fields["env"] = _filled(entry.get("env") or {}, name, "env", variables)
         fields["chdir"] = _filled(entry.get("cwd"), name, "cwd", variables)
+    fields["protocol_version"] = _filled(entry.get("protocolVersion"), name, "protocolVersion", variables)
     try:
         return ServerConfig.coerce(fields)
     except SettingsError as error:
@@ -122,7 +124,7 @@ def _transport(name: str, entry: dict[str, Any], url_key: str | None) -> str:
 
 
 def _filled(value: Any, name: str, key: str, variables: Mapping[str, str]) -> Any:
-    """The value with its variables in place, however deep they stand."""
+    """Replace the variables in a value, at any depth."""
     if isinstance(value, dict):
         return {inner: _filled(item, name, f"{key}.{inner}", variables) for inner, item in value.items()}
     if isinstance(value, list):

@@ -1,24 +1,102 @@
-"""One request on its way to a server, and the clock that runs until it is answered."""
+"""Pending requests to a server, and their deadlines.
+
+One timer serves all requests of a conversation: a timer for each would cost more than the request's own bytes, and
+most are answered long before. A request whose deadline passes gets a `TimeoutError` instead of its answer.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
-from hubbub.client.deadlines import Deadline
-from hubbub.ports import Peer
+from hubbub.ports import ReturnPath
 from hubbub.protocol.wire import ProgressParams
 
 NO_HEADERS: Mapping[str, str] = {}
 Progress = Callable[[ProgressParams], Any]
 
 
+class Deadline:
+    """The deadline of one request; it can be moved, or paused."""
+
+    __slots__ = ("_all", "_at", "answer")
+
+    def __init__(self, deadlines: Deadlines, answer: asyncio.Future[Any], at: float) -> None:
+        self._all = deadlines
+        self._at = at
+        self.answer = answer
+
+    def when(self) -> float | None:
+        """The time on the event loop's clock; None: never."""
+        return None if self._at == math.inf else self._at
+
+    def reschedule(self, at: float | None) -> None:
+        """Move the deadline; None: never."""
+        self._at = math.inf if at is None else at
+        self._all.watch(self._at)
+
+    def expired(self) -> bool:
+        """Whether the request was answered or its deadline passed."""
+        return self.answer.done()
+
+
+class Deadlines:
+    """The deadlines of one connection."""
+
+    def __init__(self) -> None:
+        self._open: dict[Deadline, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._rings_at = math.inf
+
+    def add(self, answer: asyncio.Future[Any], at: float) -> Deadline:
+        """Add a deadline for an answer."""
+        deadline = Deadline(self, answer, at)
+        self._open[deadline] = None
+        if at < self._rings_at:
+            self.watch(at)
+        return deadline
+
+    def remove(self, deadline: Deadline) -> None:
+        """Remove a deadline, because its request has ended."""
+        del self._open[deadline]
+
+    def close(self) -> None:
+        """Cancel the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer, self._rings_at = None, math.inf
+
+    def watch(self, at: float) -> None:
+        """Check the deadlines at this time, if not earlier."""
+        if at >= self._rings_at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._rings_at = at
+        self._timer = asyncio.get_running_loop().call_at(at, self._ring)
+
+    def _ring(self) -> None:
+        self._timer, self._rings_at = None, math.inf
+        now = asyncio.get_running_loop().time()
+        following = math.inf
+        for deadline in self._open:
+            at = deadline.when()
+            if at is None or deadline.answer.done():
+                continue
+            if at <= now:
+                deadline.answer.set_exception(TimeoutError())
+            else:
+                following = min(following, at)
+        self.watch(following)
+
+
 class Request(msgspec.Struct, eq=False):
-    """One request on its way; a `ports.Outgoing`."""
+    """One pending request; a `ports.Outgoing`."""
 
     id: int
     method: str
@@ -27,24 +105,24 @@ class Request(msgspec.Struct, eq=False):
     headers: Mapping[str, str] = NO_HEADERS
     is_stateless: bool = False
     progress: Progress | None = None
-    back: Peer | None = None
-    """Who asked us, if we only pass it on; questions about it go there."""
+    back: ReturnPath | None = None
+    """The return path to the caller of a forwarded request; the server's requests about it go there."""
     token: Raw | None = None
-    """Their progress token."""
+    """The caller's progress token."""
     clock: asyncio.Timeout | Deadline | None = None
     stops: int = 0
-    """Questions of the server for which the clock stands still."""
+    """Number of unanswered server requests for which the clock is stopped."""
     left_s: float | None = None
-    """What was left on the clock when the first of them came."""
+    """Seconds that were left when the clock was stopped."""
 
     @property
     def is_answered(self) -> bool:
-        """Whether nobody waits any more."""
+        """Whether the request has a result, an error, or was cancelled."""
         return self.answer.done()
 
 
 def stop_clocks(requests: Iterable[Request]) -> list[Request]:
-    """While a person or a model answers a server's question, the server need not answer ours."""
+    """Stop the deadlines of these requests while a person or a model answers a request of the server."""
     now = asyncio.get_running_loop().time()
     stopped = []
     for request in requests:
@@ -60,7 +138,7 @@ def stop_clocks(requests: Iterable[Request]) -> list[Request]:
 
 
 def start_clocks(stopped: list[Request]) -> None:
-    """The last of the questions that stopped a clock starts it again."""
+    """Start the deadlines again that no other server request has stopped."""
     now = asyncio.get_running_loop().time()
     for request in stopped:
         request.stops -= 1

@@ -1,8 +1,8 @@
-"""What servers answer, decoded: the structs of `protocol.wire`, each with the raw JSON it was made from.
+"""Decoded results of servers: the structs of `protocol.wire`, each with the raw JSON it was made from.
 
-Servers are not always exact. An answer that fits its struct is decoded in one pass; one
-that does not is read piece by piece, and only the pieces that make no sense are left
-out (entries of lists) or kept as they came (blocks of content).
+Servers are not always exact. A result that fits its struct is decoded in one pass; otherwise
+it is read piece by piece, and invalid pieces are left out (entries of lists) or kept
+undecoded (blocks of content).
 """
 
 from __future__ import annotations
@@ -14,33 +14,20 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from hubbub.errors import TransportError
+from hubbub.errors import InvalidResponse, TransportError
 from hubbub.protocol import wire
 from hubbub.protocol.content import Content
+from hubbub.protocol.wire import Received, ToolResult
 
 logger = logging.getLogger("hubbub.client")
 
 
-class Received(msgspec.Struct, dict=True):
-    """A result with the JSON it came as."""
-
-    @property
-    def raw(self) -> Raw:
-        """The result as the server wrote it."""
-        raw: Raw = self.__dict__["raw"]
-        return raw
-
-
 class Block(msgspec.Struct, frozen=True):
-    """Content of a type that we do not know, or that is not written as its type wants."""
+    """Content of an unknown type, or that does not fit its type."""
 
     type: str
     fields: dict[str, Any]
-    """Everything it holds, its type too."""
-
-
-class ToolResult(wire.ToolReply, Received):
-    """What `tools/call` gave. `content` may hold a `Block` beside the usual kinds."""
+    """All its members, including `type`."""
 
 
 class ToolsPage(wire.ToolsReply, Received):
@@ -60,19 +47,19 @@ class PromptsPage(wire.PromptsReply, Received):
 
 
 class ResourceResult(wire.ReadReply, Received):
-    """What `resources/read` gave."""
+    """The result of `resources/read`."""
 
 
 class PromptResult(wire.PromptReply, Received):
-    """What `prompts/get` gave. The content of a message may be a `Block`."""
+    """The result of `prompts/get`. The content of a message may be a `Block`."""
 
 
 class CompletionResult(wire.CompleteReply, Received):
-    """What `completion/complete` gave."""
+    """The result of `completion/complete`."""
 
 
 class ServerInfo(msgspec.Struct, rename="camel"):
-    """Who the server says it is."""
+    """The name and version that the server reports."""
 
     name: str = ""
     version: str = ""
@@ -98,22 +85,25 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 def decode_result(raw: Raw, kind: type[R]) -> R:
-    """Decode a result, leniently where that helps.
+    """Decode a result; leave out or keep undecoded its invalid pieces.
 
     Raises:
-        TransportError: `INVALID_RESPONSE`, if it is nothing of this kind at all.
+        InvalidResponse: it cannot be decoded as this kind at all.
     """
     try:
         result: R = _decoder(kind).decode(raw)
-    except (msgspec.DecodeError, RecursionError) as error:
-        result = _piece_by_piece(raw, kind, error)
+    except (ValueError, RecursionError) as error:
+        try:
+            result = _piece_by_piece(raw, kind, error)
+        except (ValueError, RecursionError):
+            raise _invalid(kind, error) from None
     _fill(result)
     result.__dict__["raw"] = raw
     return result
 
 
 def _fill(result: Received) -> None:
-    """Lists that a server left out are empty, so that everybody may go through them."""
+    """Replace missing lists by empty ones, so that callers can iterate over them."""
     match result:
         case ToolResult(content=msgspec.UNSET):
             result.content = []
@@ -125,22 +115,19 @@ def _fill(result: Received) -> None:
 
 def _piece_by_piece(raw: Raw, kind: type[R], cause: Exception) -> R:
     list_of = _LISTS.get(kind)
-    try:
-        parts = _decoder(dict[str, Raw]).decode(raw)
-        if list_of is None:
-            raise _invalid(kind, cause)
-        member, attribute, entry = list_of
-        items = _decoder(list[Raw]).decode(parts.pop(member, Raw(b"[]")))
-        result: R = _decoder(kind).decode(msgspec.json.encode({**_fitting(parts, kind), member: []}))
-    except (msgspec.DecodeError, RecursionError):
-        raise _invalid(kind, cause) from None
+    parts = _decoder(dict[str, Raw]).decode(raw)
+    if list_of is None:
+        raise _invalid(kind, cause)
+    member, attribute, entry = list_of
+    items = _decoder(list[Raw]).decode(parts.pop(member, Raw(b"[]")))
+    result: R = _decoder(kind).decode(msgspec.json.encode({**_fitting(parts, kind), member: []}))
     read = {ToolResult: _read_block, PromptResult: _read_message}.get(kind) or _read_entry
     setattr(result, attribute, [found for item in items if (found := read(item, entry)) is not None])
     return result
 
 
 def _fitting(parts: dict[str, Raw], kind: type[R]) -> dict[str, Raw]:
-    """The members that fit; a wrong `ttlMs` must not cost the whole answer."""
+    """Return the members that are valid; an invalid `ttlMs` must not make the whole result fail."""
     fitting = {}
     types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
     for name, value in parts.items():
@@ -177,4 +164,4 @@ def _read_message(raw: Raw, _: Any) -> Any:
 
 
 def _invalid(kind: type[Any], cause: Exception) -> TransportError:
-    return TransportError("INVALID_RESPONSE", f"The server's answer is no {kind.__name__}: {cause}")
+    return InvalidResponse(f"The server's answer is no {kind.__name__}: {cause}")

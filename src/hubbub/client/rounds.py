@@ -1,24 +1,22 @@
-"""Requests that a modern server answers with questions first (MRTR).
+"""Resolves `input_required` results of modern servers (multi round-trip requests, MRTR).
 
 Each round sends the same request again, with a new id, the answers, and the server's
-state exactly as it came. A round belongs to one request; nothing of it is shared.
+state unchanged. A round belongs to one request; nothing of it is shared.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from hubbub import bounds
-from hubbub.errors import InputRefused, MethodNotFound, TransportError
+from hubbub.errors import InputRefused, InvalidResponse, MethodNotFound
+from hubbub.net.backoff import Backoff
 from hubbub.protocol.params import EMPTY
-
-_PAUSES_S: Final = (0.05, 0.1, 0.25)
-"""Before a request is repeated that was answered with a state and no question."""
 
 Send = Callable[[dict[str, Any]], Awaitable[Raw]]
 Answer = Callable[[str, Raw], Awaitable[Any]]
@@ -43,13 +41,14 @@ _decode_required = msgspec.json.Decoder(_InputRequired).decode
 
 
 async def play(raw: Raw, params: dict[str, Any], send: Send, answer: Answer) -> Raw:
-    """The complete result behind a first answer, whatever the server wants to know before.
+    """Return the complete result, after answering all input that the server requires.
 
     Raises:
-        InputRefused: nobody here answers that, or it does not come to an end.
-        TransportError: `INVALID_RESPONSE`, if the answer is of a type that does not exist.
+        InputRefused: the client cannot answer it, or there were too many rounds.
+        InvalidResponse: the result type is unknown.
     """
-    for number in range(bounds.CLIENT_ROUNDS):
+    pause = Backoff(bounds.EMPTY_ROUND_PAUSES_S, jitter=0)
+    for _ in range(bounds.CLIENT_ROUNDS):
         if is_complete(raw):
             return raw
         required = _read(raw)
@@ -57,7 +56,7 @@ async def play(raw: Raw, params: dict[str, Any], send: Send, answer: Answer) -> 
         if required.input_requests:
             repeated["inputResponses"] = await _answers(required, answer)
         else:
-            await asyncio.sleep(_PAUSES_S[min(number, len(_PAUSES_S) - 1)])
+            await asyncio.sleep(pause.next_s())
         if required.request_state is not UNSET:
             repeated["requestState"] = required.request_state
         raw = await send(repeated)
@@ -67,19 +66,19 @@ async def play(raw: Raw, params: dict[str, Any], send: Send, answer: Answer) -> 
 
 
 def is_complete(raw: Raw) -> bool:
-    """Whether this is a result rather than a question.
+    """Whether this is a complete result; if not, input is required.
 
     Raises:
-        TransportError: `INVALID_RESPONSE`, if it is neither.
+        InvalidResponse: it is neither.
     """
     try:
         kind = _decode_kind(raw).result_type
     except (msgspec.DecodeError, RecursionError) as error:
-        raise TransportError("INVALID_RESPONSE", f"The server's answer cannot be read: {error}") from None
+        raise InvalidResponse(f"The server's answer cannot be read: {error}") from None
     if kind is UNSET or kind == "complete":
         return True
     if kind != "input_required":
-        raise TransportError("INVALID_RESPONSE", f"The server's answer is of an unknown type: {kind[:64]!r}")
+        raise InvalidResponse(f"The server's answer is of an unknown type: {kind[:64]!r}")
     return False
 
 
@@ -87,9 +86,9 @@ def _read(raw: Raw) -> _InputRequired:
     try:
         required = _decode_required(raw)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise TransportError("INVALID_RESPONSE", f"The server's question cannot be read: {error}") from None
+        raise InvalidResponse(f"The server's question cannot be read: {error}") from None
     if not required.input_requests and required.request_state is UNSET:
-        raise TransportError("INVALID_RESPONSE", "The server wants input and does not say which")
+        raise InvalidResponse("The server wants input and does not say which")
     return required
 
 

@@ -1,8 +1,8 @@
-"""Requests to a server and their answers, over any link.
+"""JSON-RPC requests to a server and their responses, over any link.
 
-Numbers requests from 1, keeps those that wait, bounds each in time, and withdraws the
-ones that nobody waits for any more. What the server sends unasked is told apart here:
-questions go to `answer`, notifications to `notified`. What methods mean is the client's matter.
+Numbers requests from 1, keeps the pending ones, limits their time, and cancels those that
+are no longer waited for. Requests of the server go to `answer`, its notifications to
+`notified`. The meaning of methods is left to the client.
 """
 
 from __future__ import annotations
@@ -19,24 +19,26 @@ from msgspec import UNSET, Raw
 
 from hubbub import bounds
 from hubbub.client.config import positive_seconds
-from hubbub.client.deadlines import Deadlines
-from hubbub.client.requests import NO_HEADERS, Progress, Request, start_clocks, stop_clocks
+from hubbub.client.requests import NO_HEADERS, Deadlines, Progress, Request, start_clocks, stop_clocks
 from hubbub.errors import (
     ConnectionClosed,
     DeadlineExceeded,
     HubbubError,
     InvalidParams,
+    InvalidResponse,
     MessageError,
-    RemoteError,
+    MessageTooLarge,
+    MethodNotFound,
+    ParseError,
     TransportError,
 )
-from hubbub.ports import Link, Outgoing, Peer
-from hubbub.protocol.error_forms import INTERNAL_ERROR, METHOD_NOT_FOUND, error_object
+from hubbub.observe import rate_limit_logger
+from hubbub.ports import Link, Outgoing, ReturnPath
+from hubbub.protocol.answer_salvage import answered_id, asked_id, without_nan
+from hubbub.protocol.error_forms import error_response, remote_error
 from hubbub.protocol.jsonrpc import (
     Envelope,
-    ErrorObject,
     decode_envelope,
-    encode_error,
     encode_notification,
     encode_request,
     encode_result,
@@ -46,9 +48,9 @@ from hubbub.protocol.revisions import NEWEST_LEGACY
 from hubbub.protocol.wire import ProgressParams
 
 logger = logging.getLogger("hubbub.client")
+rate_limit_logger(logger.name)  # most of its lines report single messages of servers
 
 _NEVER_WITHDRAWN = ("initialize", "server/discover")
-_decode_error = msgspec.json.Decoder(ErrorObject).decode
 _decode_progress = msgspec.json.Decoder(ProgressParams).decode
 
 Answer = Callable[[str, Raw, "Request | None"], Awaitable[Any]]
@@ -56,22 +58,22 @@ Notified = Callable[[str, Raw, "Request | None"], Any]
 
 
 class JsonRpcClient:
-    """One conversation with one server."""
+    """The JSON-RPC connection to one server."""
 
     def __init__(
         self,
         link: Link,
         *,
-        timeout_s: float = bounds.REQUEST_S,
+        timeout_s: float,
         answer: Answer | None = None,
         notified: Notified | None = None,
         lost: Callable[[HubbubError], Any] | None = None,
         on_line: Callable[[str], Any] | None = None,
-        guesses: bool = True,
+        correlates: bool = True,
     ) -> None:
         self.link = link
-        self._guesses = guesses
-        """Whether a question that names no call is about the only one that waits; not where calls are of strangers."""
+        self._correlates = correlates
+        """Whether a server request that names no call is about the only pending one; False if callers differ."""
         self._timeout_s = positive_seconds("timeout_s", timeout_s)
         self._answer = answer
         self._notified = notified
@@ -86,13 +88,14 @@ class JsonRpcClient:
         self._failure: HubbubError | None = None
         self._starting: asyncio.Task[None] | None = None
         self._is_started = self._is_closed = self._has_heard = False
+        self.problem = ""
 
     def __len__(self) -> int:
         return len(self._pending)
 
     @property
     def failure(self) -> HubbubError | None:
-        """Why nothing can be asked any more."""
+        """Why no more requests can be sent; None while they can."""
         return self._failure
 
     async def start(self) -> None:
@@ -100,24 +103,24 @@ class JsonRpcClient:
 
         Raises:
             ConnectionClosed: it was closed before.
-            DeadlineExceeded: the server is silent.
+            DeadlineExceeded: the server did not respond in time.
             TransportError: the link cannot start.
         """
         if self._is_closed:
             raise ConnectionClosed("The client is closed")
         if self._starting is None:
             self._starting = asyncio.ensure_future(self.link.start(self))
+            self._starting.add_done_callback(mark_retrieved)
         starting = self._starting
         try:
             async with asyncio.timeout(_seconds_or_none(self._timeout_s)):
-                await asyncio.shield(starting)
+                await asyncio.wait([starting])
         except TimeoutError:
             starting.cancel()
             raise DeadlineExceeded("The connection to the server", self._timeout_s) from None
-        except asyncio.CancelledError:
-            if starting.cancelled():  # by `close`; our own caller was not
-                raise ConnectionClosed("The client was closed while it started") from None
-            raise
+        if starting.cancelled():  # by `close`, not by our own caller
+            raise ConnectionClosed("The client was closed while it started")
+        starting.result()
         self._is_started = True
 
     async def request(
@@ -129,16 +132,16 @@ class JsonRpcClient:
         headers: Mapping[str, str] = NO_HEADERS,
         is_stateless: bool = False,
         progress: Progress | None = None,
-        back: Peer | None = None,
+        back: ReturnPath | None = None,
         token: Raw | None = None,
         prepare: Callable[[int], Any] | None = None,
     ) -> Raw:
-        """The raw result of a request. `prepare` makes the parameters when they depend on the request's id.
+        """Send a request and return its raw result. `prepare` makes parameters that depend on the request's id.
 
         Raises:
-            RemoteError: the server answered with an error.
-            DeadlineExceeded: it did not answer in time.
-            ConnectionClosed, TransportError: it cannot answer.
+            RemoteError: the server responded with an error.
+            DeadlineExceeded: it did not respond in time.
+            ConnectionClosed, TransportError: the connection failed.
         """
         seconds = self._timeout_s if timeout_s is None else positive_seconds("timeout_s", timeout_s)
         if not method.strip():
@@ -147,26 +150,31 @@ class JsonRpcClient:
         identifier = self.next_id()
         if prepare is not None:
             params = prepare(identifier)
-        body = encode_request(identifier, method, params)
+        try:
+            body = encode_request(identifier, method, params)
+        except UnicodeEncodeError as error:
+            raise InvalidParams(
+                f"{method}: a string contains a lone surrogate ({error.reason}); send valid Unicode"
+            ) from None
         request = Request(identifier, method, body, self.new_answer(), headers, is_stateless, progress, back, token)
         return await self.exchange(request, seconds)
 
     def next_id(self) -> int:
-        """The number of the next request."""
+        """Return the id for the next request."""
         self._last_id += 1
         return self._last_id
 
     def new_answer(self) -> asyncio.Future[Raw]:
-        """Where the answer to a request will be."""
+        """Make the future for the response to a request."""
         return self._running_loop().create_future()
 
     async def exchange(self, request: Request, seconds: float) -> Raw:
-        """Send a request that is already written, and wait for its answer; raises as `request` does."""
+        """Send an encoded request and wait for its response; raises as `request` does."""
         self._check_open()
         key = b"%d" % request.id
         self._pending[key] = request
         try:
-            # Most often it can just be written, and then nothing but the answer is waited for.
+            # Most requests can be written without waiting; then only the response is awaited.
             if self.link.send_now(request):
                 deadline = self._deadlines.add(request.answer, self._running_loop().time() + seconds)
                 request.clock = deadline
@@ -184,7 +192,7 @@ class JsonRpcClient:
             self._withdraw(request, "cancelled")
             raise
         except HubbubError:
-            # An answer that has arrived counts for more than how its stream ended.
+            # A response that has arrived takes precedence over an error of its stream.
             if request.answer.done() and not request.answer.cancelled():
                 return request.answer.result()
             raise
@@ -193,7 +201,7 @@ class JsonRpcClient:
             if not request.answer.done():
                 request.answer.cancel()
             elif not request.answer.cancelled():
-                request.answer.exception()  # It was told, or nobody waits.
+                request.answer.exception()  # already raised, or no longer awaited
 
     async def notify(
         self,
@@ -219,7 +227,7 @@ class JsonRpcClient:
             raise DeadlineExceeded("The end of sending a message", self._timeout_s) from None
 
     async def close(self) -> None:
-        """Fail what waits and close the link; may be called again, from any task."""
+        """Fail pending requests and close the link; may be called again, from any task."""
         if not self._is_closed:
             self._is_closed = True
             self._fail_all(ConnectionClosed("The client was closed"))
@@ -234,15 +242,23 @@ class JsonRpcClient:
         if waiting:
             await asyncio.wait(waiting, timeout=bounds.CLOSE_S)
 
-    # -- what the link brings ----------------------------------------------------
+    # -- callbacks of the link ---------------------------------------------------
 
     def receive(self, message: bytes, outgoing: Outgoing | None = None) -> bool:
         """Take one message from the server."""
         try:
             envelope = decode_envelope(message)
         except MessageError as error:
+            if (mended := without_nan(message)) is not None:
+                return self.receive(mended, outgoing)
             logger.debug("a server sent something unreadable: %s", error.message)
             self._tell_hook(message)
+            self.problem = error.message
+            if outgoing is None:  # otherwise the link reports the failure of the request
+                self._fail_answered(answered_id(message), error)
+            if (asked := asked_id(message)) is not None and len(self._tasks) < bounds.PENDING_REQUESTS:
+                refusal = error_response(Raw(asked), ParseError(error.message), NEWEST_LEGACY)
+                self.spawn(self._send_answer(refusal))
             return False
         request = outgoing if isinstance(outgoing, Request) else None
         if isinstance(envelope, list):
@@ -259,19 +275,24 @@ class JsonRpcClient:
         return True
 
     def garbled(self, error: MessageError) -> None:
-        """Something came that is no message; if only one request waits, it was its answer."""
+        """Handle input that is not a message; if only one request is pending, it was its response."""
         logger.debug("a server sent no message: %s", error.message)
-        self._fail_only(TransportError("INVALID_RESPONSE", f"The server sent no message: {error.message}"))
+        if isinstance(error, MessageTooLarge):
+            identifier = answered_id(error.start) if error.start else b""
+            if identifier is not None:
+                self._fail_answered(identifier, error)
+                return
+        self._fail_only(InvalidResponse(f"The server sent no message: {error.message}"))
 
     def interrupted(self, error: HubbubError) -> None:
-        """The link lost what is open."""
+        """Fail pending requests, because the link lost them."""
         for request in self._pending.values():
             if not request.answer.done():
                 self._has_heard = True
                 request.answer.set_exception(error)
 
     def lost(self, error: HubbubError) -> None:
-        """The link is gone."""
+        """Fail pending requests and report that the link is lost."""
         self._fail_all(error)
         if self._on_lost is not None:
             self._on_lost(error)
@@ -282,13 +303,13 @@ class JsonRpcClient:
         if found is None and key != b"null":
             found = self._pending.get(key.strip(b'"'))
         elif found is None and envelope.error is not UNSET:
-            # Servers refuse what they cannot read without an id; a result always has one.
+            # Servers reject a request that they cannot parse without its id; a result always has one.
             found = request or self._only()
         if found is None or found.answer.done():
-            return  # too late, or an answer to nothing
+            return  # too late, or not a response to one of our requests
         self._has_heard = True
         if envelope.error is not UNSET:
-            found.answer.set_exception(remote_error(envelope.error, self.link.hide))
+            found.answer.set_exception(remote_error(envelope.error, "server", self.link.hide))
         elif envelope.result is not UNSET:
             found.answer.set_result(envelope.result)
 
@@ -299,7 +320,7 @@ class JsonRpcClient:
         elif method == "notifications/cancelled":
             self._take_withdrawal(raw)
         elif self._notified is not None and method.startswith("notifications/"):
-            self._call_back(self._notified, method, raw, request)
+            self.call_back(self._notified, method, raw, request)
 
     def _take_progress(self, raw: Raw) -> None:
         try:
@@ -310,10 +331,10 @@ class JsonRpcClient:
         if request is not None and request.progress is not None:
             if request.token is not None:
                 progress.progress_token = request.token
-            self._call_back(request.progress, progress)
+            self.call_back(request.progress, progress)
 
     def _take_withdrawal(self, raw: Raw) -> None:
-        """The server no longer wants to know."""
+        """Cancel the answer to a request that the server has cancelled."""
         params, _ = decode_params("notifications/cancelled", raw)
         if isinstance(params, CancelledParams) and params.request_id is not UNSET:
             task = self._questions.get(bytes(params.request_id))
@@ -321,8 +342,8 @@ class JsonRpcClient:
                 task.cancel()
 
     def _take_question(self, envelope: Envelope, request: Request | None) -> None:
-        if request is None and self._guesses:
-            request = self._only_with_a_way_back()
+        if request is None and self._correlates:
+            request = self._only_forwarded()
         if len(self._tasks) >= bounds.PENDING_REQUESTS:
             logger.warning("a server asks too much at once; a question was dropped")
             return
@@ -340,25 +361,28 @@ class JsonRpcClient:
             if envelope.method == "ping":
                 message = encode_result(envelope.id, {})
             elif self._answer is None:
-                message = encode_error(envelope.id, ErrorObject(METHOD_NOT_FOUND, "Method not found"))
+                raise MethodNotFound(envelope.method)
             else:
                 message = encode_result(envelope.id, await self._answer(envelope.method, params, request))
         except HubbubError as error:
-            message = encode_error(envelope.id, error_object(error, NEWEST_LEGACY))
-        except Exception:  # A handler of the user's may raise anything.
+            message = error_response(envelope.id, error, NEWEST_LEGACY)
+        except Exception:  # a user's handler may raise anything
             logger.exception("a handler failed to answer %s", envelope.method)
-            message = encode_error(envelope.id, ErrorObject(INTERNAL_ERROR, "The client failed to answer"))
+            message = error_response(envelope.id, HubbubError("The client failed to answer"), NEWEST_LEGACY)
         finally:
             start_clocks(stopped)
+        await self._send_answer(message)
+
+    async def _send_answer(self, message: bytes) -> None:
         try:
             await self._post(message)
         except HubbubError as error:
             logger.debug("an answer could not be sent: %s", error.message)
 
-    # -- the rest ----------------------------------------------------------------
+    # -- helpers -----------------------------------------------------------------
 
     def spawn(self, work: Awaitable[Any]) -> asyncio.Task[Any]:
-        """Run something that ends with this conversation at the latest."""
+        """Run a task that is cancelled when this connection is closed."""
         task = asyncio.ensure_future(work)
         assert isinstance(task, asyncio.Task)
         self._tasks.add(task)
@@ -370,10 +394,11 @@ class JsonRpcClient:
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.warning("a callback failed", exc_info=error)
 
-    def _call_back(self, callback: Callable[..., Any], *arguments: Any) -> None:
+    def call_back(self, callback: Callable[..., Any], *arguments: Any) -> None:
+        """Call a user's callback; log its exceptions, and await its result in a task."""
         try:
             outcome = callback(*arguments)
-        except Exception:  # A callback of the user's may raise anything.
+        except Exception:  # a user's callback may raise anything
             logger.warning("a callback failed", exc_info=True)
             return
         if isinstance(outcome, Awaitable):
@@ -388,7 +413,7 @@ class JsonRpcClient:
         if self._on_line is not None:
             try:
                 self._on_line(message.decode(errors="replace"))
-            except Exception:  # A hook of the user's must not stop the reading.
+            except Exception:  # a user's hook must not stop the reading
                 logger.warning("the hook on_stdout_line failed", exc_info=True)
 
     def _withdraw(self, request: Request, reason: str) -> None:
@@ -397,13 +422,13 @@ class JsonRpcClient:
             try:
                 self.link.withdraw(request, reason)
             except HubbubError:
-                return  # there is nobody left to tell
+                return  # the connection is gone
 
     def _only(self) -> Request | None:
         return next(iter(self._pending.values())) if len(self._pending) == 1 else None
 
-    def _only_with_a_way_back(self) -> Request | None:
-        """Where streams are shared, a question can be told to belong to a call only if there is one such call."""
+    def _only_forwarded(self) -> Request | None:
+        """Return the only pending request, if it is forwarded: on a shared stream a server request must be about it."""
         found = [request for request in self._pending.values() if request.back is not None]
         return found[0] if len(found) == 1 and len(self._pending) == 1 else None
 
@@ -412,12 +437,27 @@ class JsonRpcClient:
         if request is not None and not request.answer.done():
             request.answer.set_exception(error)
 
+    def _fail_answered(self, identifier: bytes | None, error: MessageError) -> None:
+        """Fail the request whose response cannot be read: all if the id is unknown (empty), none if it is None.
+
+        The requests are not repeated, because the server may have run them.
+        """
+        if identifier is None:
+            return
+        failure = InvalidResponse(f"The server's answer cannot be read: {error.message}")
+        request = self._pending.get(identifier)
+        if not identifier:
+            self.interrupted(failure)
+        elif request is not None and not request.answer.done():
+            self._has_heard = True
+            request.answer.set_exception(failure)
+
     def _fail_all(self, error: HubbubError) -> None:
         self._failure = self._failure or error
         self.interrupted(error)
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
-        """Looked up once: in Python 3.11 that is a system call."""
+        """Look up the loop only once, because in Python 3.11 that is a system call."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         return self._loop
@@ -426,21 +466,18 @@ class JsonRpcClient:
         if self._is_closed:
             raise ConnectionClosed("The client is closed")
         if self._failure is not None:
-            if not self._has_heard:  # It never really started, and who starts it is to learn all about it.
+            if not self._has_heard:  # the start failed, so its caller gets the original error
                 raise self._failure
             raise ConnectionClosed(f"The connection has ended: {self._failure.message}")
         if not self._is_started:
-            raise TransportError("TRANSPORT_ERROR", "The client was not started", may_have_executed=False)
+            raise TransportError("The client was not started", may_have_executed=False)
+
+
+def mark_retrieved(task: asyncio.Future[Any]) -> None:
+    """Done callback for a task that others await: if none is left, asyncio must not log its exception as lost."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _seconds_or_none(seconds: float) -> float | None:
     return None if seconds == math.inf else seconds
-
-
-def remote_error(raw: Raw | bytes, hide: Callable[[Any], Any]) -> RemoteError:
-    """The error that a server answered with, without what it was given in confidence."""
-    try:
-        error = _decode_error(raw)
-    except (msgspec.DecodeError, RecursionError):
-        return RemoteError(INTERNAL_ERROR, "The server answered with an error that cannot be read")
-    return RemoteError(error.code, hide(error.message), None if error.data is UNSET else hide(error.data))

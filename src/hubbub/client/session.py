@@ -1,15 +1,19 @@
-"""What is agreed with a server: the version, who it is, what it can do; and requests within that.
+"""The session with a server: the version agreed on, its info and capabilities, and requests within it.
 
-In the legacy era this is a session that the server may forget, so it can be renewed: once
-for any number of callers that notice (`generation`). In the modern era every request says
-who asks, and nothing needs renewing.
+In the legacy era the server may lose a session, so it can be renewed: one `initialize` serves
+all callers that notice (`generation`), and each waits for it no longer than its own time limit.
+In the modern era every request carries the client's info, and nothing needs renewing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -18,11 +22,20 @@ from msgspec import UNSET, Raw
 from hubbub import __version__
 from hubbub.client import era
 from hubbub.client.config import DEFAULT_PROTOCOL_VERSION, SUPPORTED_PROTOCOL_VERSIONS, ServerConfig
+from hubbub.client.known_eras import KnownEras
 from hubbub.client.requests import NO_HEADERS, Progress, Request
 from hubbub.client.results import ServerInfo
 from hubbub.client.rpc import JsonRpcClient
-from hubbub.errors import HubbubError, ProtocolVersionNotSupported, SessionLost, TransportError
-from hubbub.ports import Peer
+from hubbub.errors import (
+    ConnectionClosed,
+    DeadlineExceeded,
+    HubbubError,
+    InvalidResponse,
+    ProtocolVersionNotSupported,
+    SessionLost,
+    TransportError,
+)
+from hubbub.ports import ReturnPath
 from hubbub.protocol.headers import encode_value
 from hubbub.protocol.revisions import LEGACY, MODERN, Era, Revision
 
@@ -32,7 +45,7 @@ _METHOD = "Mcp-Method"
 
 
 class Agreement(msgspec.Struct, kw_only=True):
-    """What a server said of itself."""
+    """The result of the negotiation with a server."""
 
     revision: Revision
     server_info: ServerInfo = msgspec.field(default_factory=ServerInfo)
@@ -41,48 +54,59 @@ class Agreement(msgspec.Struct, kw_only=True):
 
 
 class Session:
-    """One server, once it is agreed how to speak with it."""
+    """The session with one server, and the negotiation before it."""
 
     def __init__(
         self,
         config: ServerConfig,
         capabilities: Mapping[str, Any],
         converse: Callable[[bool], JsonRpcClient],
+        known_eras: KnownEras,
     ) -> None:
         self._config = config
         self._converse = converse
-        """Makes a conversation; True: over the transport of 2024-11-05."""
+        """Makes a JSON-RPC connection; True: over the transport of 2024-11-05."""
         self.capabilities = dict(capabilities)
         self.client_info = dict(config.client_info or {"name": "hubbub", "version": __version__})
         self.rpc = converse(config.transport == "sse")
+        self.known_eras = known_eras
         self.agreement: Agreement | None = None
         self.generation = 0
         self.log_level: str | None = None
-        self._renewing = asyncio.Lock()
+        self.is_settled = False
+        """Whether requests can be sent: a version is agreed on, and no lost session is being renewed."""
+        self._renewal: asyncio.Task[HubbubError | None] | None = None
+        self.refusal: HubbubError | None = None
+        """Why the server refused Streamable HTTP, if the transport of 2024-11-05 was tried after it."""
         self._meta_start = b""
         self.renewed: Callable[[], Any] | None = None
         """Called after a lost session was replaced."""
 
     @property
     def key(self) -> str:
-        """Names the server for what is remembered of it; never shown."""
+        """Identifies the server in `known_eras`; never shown."""
         config = self._config
-        return config.url or "\0".join((str(config.command), *config.args))
+        return config.url or "\0".join((str(Path(config.chdir or ".").absolute()), str(config.command), *config.args))
 
     @property
     def timeout_s(self) -> float:
-        """How long an answer may take, unless who asks says otherwise."""
+        """Time limit of a request, unless the caller sets another."""
         return self._config.timeout_s
 
     @property
     def revision(self) -> Revision:
-        """How we speak.
+        """The revision agreed on.
 
-        Raises: TransportError, if nothing is agreed yet.
+        Raises: TransportError, if none is agreed on yet.
         """
         if self.agreement is None:
-            raise TransportError("TRANSPORT_ERROR", "The client was not started", may_have_executed=False)
+            raise TransportError("The client was not started", may_have_executed=False)
         return self.agreement.revision
+
+    @property
+    def sends_tool_headers(self) -> bool:
+        """Whether arguments of tools are repeated in headers, if tools ask for that."""
+        return self.rpc.link.is_http and self.revision.stateless
 
     @property
     def era(self) -> Era:
@@ -90,17 +114,25 @@ class Session:
         return self.revision.era
 
     async def establish(self) -> None:
-        """Start the link and agree on a version.
+        """Start the link and agree on a version; the time limit includes restarts.
 
-        Raises: errors of `hubbub.errors`; whoever calls closes the session then.
+        Raises: errors of `hubbub.errors`; the caller must close the session then.
         """
-        await self.rpc.start()
-        await era.agree(self, self._config.protocol_version)
+        what, hint = "The connection to the server", ""
+        try:
+            async with asyncio.timeout(_finite(self.timeout_s)):
+                await self.rpc.start()
+                what = "The answer to the handshake"
+                await era.agree(self, self._config.protocol_version)
+        except TimeoutError:
+            if what.endswith("handshake"):
+                hint = era.note_silence(self, self._config.protocol_version)
+            raise (self.refusal or DeadlineExceeded(what, self.timeout_s, hint)) from None
 
     # -- the two handshakes, called by `era` -----------------------------------------
 
     async def discover(self, version: str) -> dict[str, Any]:
-        """Ask a modern server who it is; what it answered.
+        """Send `server/discover` to a modern server and return its result.
 
         Raises: errors of `hubbub.errors`, which `era` reads as signs.
         """
@@ -117,7 +149,7 @@ class Session:
         return found
 
     def assume(self, version: str) -> None:
-        """A modern server that does not say who it is."""
+        """Use a modern version with a server that does not implement `server/discover`."""
         self._speak(MODERN[version])
         self._agree(MODERN[version], None, {})
 
@@ -128,15 +160,25 @@ class Session:
             ProtocolVersionNotSupported: the server speaks none of our versions.
         """
         offered = version or DEFAULT_PROTOCOL_VERSION
+        await self.accept(offered, await self.send_initialize(offered))
+
+    async def send_initialize(self, offered: str) -> dict[str, Any]:
+        """Send `initialize` and return its result; nothing is agreed yet."""
         params = {
             "protocolVersion": offered,
             "capabilities": self.capabilities,
             "clientInfo": self.client_info,
         }
-        self.agreement = None
-        # A server that knows the modern headers may want them of this request too; to the others they are nothing.
+        # A server that supports the modern headers may require them for this request too; others ignore them.
         raw = await self.rpc.request("initialize", params, headers={_METHOD: "initialize"})
-        found = _object(raw, "initialize")
+        return _object(raw, "initialize")
+
+    async def accept(self, offered: str, found: dict[str, Any]) -> None:
+        """Open the legacy session that a result of `initialize` describes.
+
+        Raises:
+            ProtocolVersionNotSupported: the server speaks none of our versions.
+        """
         answered = found.get("protocolVersion") or offered
         revision = LEGACY.get(str(answered))
         if revision is None:
@@ -147,11 +189,11 @@ class Session:
         self.generation += 1
 
     async def fall_back(self) -> None:
-        """Go on over the transport of 2024-11-05."""
+        """Reconnect over the transport of 2024-11-05."""
         await self._start_over(over_old_pair=True)
 
     async def restart(self) -> None:
-        """Start the server once more."""
+        """Start the server again."""
         await self._start_over(over_old_pair=False)
 
     async def _start_over(self, *, over_old_pair: bool) -> None:
@@ -168,21 +210,24 @@ class Session:
         *,
         timeout_s: float | None = None,
         progress: Progress | None = None,
-        back: Peer | None = None,
+        back: ReturnPath | None = None,
         token: Raw | None = None,
         headers: Mapping[str, str] = NO_HEADERS,
         repeatable: bool = False,
         on_id: Callable[[int], Any] | None = None,
-        speaker: bytes = b"",
+        client_meta: bytes = b"",
     ) -> Raw:
-        """The raw result of a request; `_meta` and headers are added as the era wants them.
+        """Send a request and return its raw result; `_meta` and headers are added as the era requires.
 
-        `speaker` is what `speaking` gave for someone else, in whose name this is asked.
+        `client_meta` is the result of that method, for a caller on whose behalf the request is sent.
 
-        A session that turns out to be lost is renewed; only what is `repeatable` is then asked again.
+        A lost session is renewed; only a `repeatable` request is then sent again. The time limit is for
+        all of that.
         """
-        if self.agreement is None:
-            await self.wait_for_agreement()
+        started, seconds = monotonic(), self.timeout_s if timeout_s is None else timeout_s
+        if not self.is_settled:
+            await self.wait_for_agreement(seconds)
+            timeout_s = _seconds_left(started, seconds)
         generation = self.generation
         options: dict[str, Any] = {
             "timeout_s": timeout_s,
@@ -191,56 +236,91 @@ class Session:
             "token": token,
             "headers": headers,
             "on_id": on_id,
-            "speaker": speaker,
+            "client_meta": client_meta,
         }
         try:
             return await self._send(method, params, **options)
         except SessionLost:
             try:
-                await self.renew(generation)
-            except HubbubError as error:
-                logger.warning("the session with %s was lost and not renewed: %s", self._config.id, error.message)
+                await self.renew(generation, _seconds_left(started, seconds))
+            except HubbubError:
                 if repeatable:
                     raise
             if not repeatable:
                 raise
+        options["timeout_s"] = _seconds_left(started, seconds)
         return await self._send(method, params, **options)
 
     async def send(self, request: Request, seconds: float) -> Raw:
-        """The raw result of a request that is already written. It is never asked again; a lost session is renewed."""
-        generation = self.generation
+        """Send an encoded request and return its raw result. It is never sent again; a lost session is renewed."""
+        started, generation = monotonic(), self.generation
         try:
             return await self.rpc.exchange(request, seconds)
         except SessionLost:
-            try:
-                await self.renew(generation)
-            except HubbubError as error:
-                logger.warning("the session with %s was lost and not renewed: %s", self._config.id, error.message)
+            with suppress(HubbubError):
+                await self.renew(generation, _seconds_left(started, seconds))
             raise
 
     async def notify(self, method: str, params: Any = UNSET) -> None:
-        """Send a notification, with the headers that the era wants."""
+        """Send a notification, with the headers that the era requires."""
         is_stateless = self.revision.stateless
         headers = self._headers(method, {}) if is_stateless else NO_HEADERS
         await self.rpc.notify(method, params, is_stateless=is_stateless, headers=headers)
 
-    async def renew(self, generation: int) -> None:
-        """Open a new session in place of the one of that generation, unless somebody already has."""
-        async with self._renewing:
-            if self.generation != generation:
-                return
-            agreed = self.agreement
+    async def renew(self, generation: int, seconds: float) -> None:
+        """Wait until the session of that generation is replaced; one `initialize` serves all waiting callers.
+
+        Raises:
+            DeadlineExceeded: it was not replaced within this caller's time limit; others may still get it.
+            HubbubError: why it could not be opened.
+        """
+        if self.generation != generation:
+            return
+        if self._renewal is None:
+            self.is_settled = False
+            self._renewal = self.rpc.spawn(self._renew())
+        await self._wait_for_renewal(self._renewal, seconds)
+
+    async def wait_for_agreement(self, seconds: float) -> None:
+        """Wait while a session is being renewed.
+
+        Raises:
+            TransportError: no version is agreed on, or the session could not be renewed. Nothing was sent.
+            DeadlineExceeded: it was not renewed within this caller's time limit.
+        """
+        if self._renewal is not None:
             try:
-                await self.initialize(agreed.revision.version if agreed is not None else self._config.protocol_version)
-            finally:
-                self.agreement = self.agreement or agreed
+                await self._wait_for_renewal(self._renewal, seconds)
+            except DeadlineExceeded:
+                raise
+            except HubbubError as error:
+                message = f"The server no longer knows this session, and a new one failed: {error.message}"
+                raise SessionLost(message) from None
+        self.revision  # noqa: B018  raises if there is none
+
+    async def _wait_for_renewal(self, renewal: asyncio.Task[HubbubError | None], seconds: float) -> None:
+        done, _ = await asyncio.wait([renewal], timeout=_finite(seconds))
+        if not done:
+            raise DeadlineExceeded(f"A new session with {self._config.id!r}", seconds)
+        if renewal.cancelled():
+            raise ConnectionClosed("The client was closed")
+        if (error := renewal.result()) is not None:
+            raise error
+
+    async def _renew(self) -> HubbubError | None:
+        """Open a new session; return the error if that failed. The old agreement stays until there is a new one."""
+        agreed = self.agreement
+        try:
+            await self.initialize(agreed.revision.version if agreed is not None else self._config.protocol_version)
+        except HubbubError as error:
+            logger.warning("the session with %s was lost and not renewed: %s", self._config.id, error.message)
+            return error
+        finally:
+            self._renewal = None
+            self.is_settled = self.agreement is not None
         if self.renewed is not None:
             self.renewed()
-
-    async def wait_for_agreement(self) -> None:
-        """While a session is being renewed, others wait; before the first there is nothing to wait for."""
-        async with self._renewing:
-            self.revision  # noqa: B018  raises if there is none
+        return None
 
     async def _send(
         self,
@@ -251,21 +331,21 @@ class Session:
         progress: Progress | None = None,
         headers: Mapping[str, str] = NO_HEADERS,
         on_id: Callable[[int], Any] | None = None,
-        speaker: bytes = b"",
-        **passing: Any,
+        client_meta: bytes = b"",
+        **more: Any,
     ) -> Raw:
         rpc, is_stateless = self.rpc, bool(self._meta_start)
         if is_stateless:
             if rpc.link.is_http:
                 headers = {**self._headers(method, params), **headers}
         elif progress is None:
-            return await rpc.request(method, params or UNSET, timeout_s=timeout_s, **passing)
+            return await rpc.request(method, params or UNSET, timeout_s=timeout_s, **more)
 
         def prepared(identifier: int) -> dict[str, Any]:
             if on_id is not None:
                 on_id(identifier)
             token = identifier if progress is not None else None
-            return {**params, "_meta": self._meta(params.get("_meta"), token, speaker)}
+            return {**params, "_meta": self._meta(params.get("_meta"), token, client_meta)}
 
         return await rpc.request(
             method,
@@ -274,11 +354,11 @@ class Session:
             headers=headers,
             is_stateless=is_stateless,
             prepare=prepared,
-            **passing,
+            **more,
         )
 
-    def speaking(self, capabilities: Mapping[str, Any], log_level: str | None) -> bytes:
-        """How `_meta` starts when we ask for someone with these capabilities; empty where a session says it once."""
+    def client_meta(self, capabilities: Mapping[str, Any], log_level: str | None) -> bytes:
+        """Make the start of `_meta` for a client with these capabilities; empty if the handshake declares them."""
         if not self._meta_start:
             return b""
         meta = {
@@ -290,26 +370,31 @@ class Session:
             meta[f"{_PREFIX}logLevel"] = log_level
         return msgspec.json.encode(meta)[:-1]
 
+    def declare(self, capabilities: Mapping[str, Any]) -> None:
+        """Change the capabilities that each request to a modern server carries."""
+        self.capabilities = dict(capabilities)
+        self._speak(self.revision)
+
     def headers_of_call(self, name: str) -> dict[str, str]:
-        """What HTTP repeats of a tool call in the modern era."""
+        """Return the headers that repeat parts of a tool call in the modern era."""
         return {"MCP-Protocol-Version": self._version, _METHOD: "tools/call", "Mcp-Name": encode_value(name)}
 
-    def meta(self, given: Mapping[str, Any] | None, token: int | None, speaker: bytes) -> bytes:
-        """`_meta` of one request as bytes; empty if there is nothing to say."""
-        start = speaker or self._meta_start
-        if not given and token is None and (speaker or self.log_level is None):
+    def meta(self, given: Mapping[str, Any] | None, token: int | None, client_meta: bytes) -> bytes:
+        """Encode `_meta` of one request; empty if it has no members."""
+        start = client_meta or self._meta_start
+        if not given and token is None and (client_meta or self.log_level is None):
             return start + b"}" if start else b""
-        return bytes(self._meta(given, token, speaker))
+        return bytes(self._meta(given, token, client_meta))
 
-    def _meta(self, given: Any, token: int | None, speaker: bytes = b"") -> Raw:
-        """`_meta` of one request: what the era demands, the progress token, and what the caller wants besides."""
-        meta = bytearray(speaker or self._meta_start or b"{")
+    def _meta(self, given: Any, token: int | None, client_meta: bytes = b"") -> Raw:
+        """Encode `_meta` of one request: what the era requires, the progress token, and the caller's members."""
+        meta = bytearray(client_meta or self._meta_start or b"{")
         extra: dict[str, Any] = {}
         if isinstance(given, Mapping):
             extra = {key: value for key, value in given.items() if not key.startswith(_PREFIX) or not self._meta_start}
         if token is not None:
             extra["progressToken"] = token
-        if self.log_level is not None and self._meta_start and not speaker:
+        if self.log_level is not None and self._meta_start and not client_meta:
             extra[f"{_PREFIX}logLevel"] = self.log_level
         if extra:
             if len(meta) > 1:
@@ -330,7 +415,7 @@ class Session:
     def _speak(self, revision: Revision) -> None:
         self._version = revision.version
         self._meta_start = b"{" if revision.stateless else b""
-        self._meta_start = self.speaking(self.capabilities, None)
+        self._meta_start = self.client_meta(self.capabilities, None)
 
     def _agree(self, revision: Revision, info: Any, found: Mapping[str, Any]) -> None:
         self._speak(revision)
@@ -342,13 +427,14 @@ class Session:
             capabilities=capabilities if isinstance(capabilities, dict) else {},
             instructions=instructions if isinstance(instructions, str) else None,
         )
+        self.is_settled = True
 
 
 def _object(raw: Raw, method: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(raw, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
-        raise TransportError("INVALID_RESPONSE", f"The server's answer to {method} is no object") from None
+        raise InvalidResponse(f"The server's answer to {method} is not an object") from None
 
 
 def _server_info(info: Any) -> ServerInfo:
@@ -356,3 +442,11 @@ def _server_info(info: Any) -> ServerInfo:
         return ServerInfo()
     texts = {key: value for key, value in info.items() if isinstance(value, str)}
     return msgspec.convert(texts, ServerInfo)
+
+
+def _finite(seconds: float) -> float | None:
+    return None if seconds == math.inf else seconds
+
+
+def _seconds_left(started: float, seconds: float) -> float:
+    return max(started + seconds - monotonic(), 0.001)

@@ -1,7 +1,8 @@
-"""Changes of a server, heard of as its era tells them.
+"""Changes that a server reports, and the cache of results that they invalidate.
 
-A legacy server pushes them; a modern one tells only who listens, on a stream that is
-opened again whenever it breaks. Either way they arrive as a `Change`.
+A legacy server sends changes unasked; a modern one only on a `subscriptions/listen` stream, which is
+opened again when it breaks. Both arrive as a `Change`. After a reconnect every
+list is reported as changed, because changes may have been missed.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -16,9 +19,11 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from hubbub import bounds
-from hubbub.errors import ConnectionClosed, HubbubError, RemoteError
+from hubbub.client.config import positive_seconds
+from hubbub.errors import ConnectionClosed, HubbubError, InvalidParams, RemoteError
 from hubbub.net.backoff import Backoff
 from hubbub.protocol.params import ListenFilter
+from hubbub.protocol.wire import LogMessage, Received
 
 if TYPE_CHECKING:
     from hubbub.client.session import Session
@@ -31,17 +36,25 @@ LISTS: Final = {
     "notifications/prompts/list_changed": "prompts",
     "notifications/resources/list_changed": "resources",
 }
+_KINDS: Final[tuple[Literal["tools", "prompts", "resources"], ...]] = ("tools", "prompts", "resources")
 UPDATED: Final = "notifications/resources/updated"
+_OUTDATED_LISTS: Final = {
+    "tools": ("tools/list",),
+    "prompts": ("prompts/list",),
+    "resources": ("resources/list", "resources/templates/list"),
+}
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Something of the server is no longer as it was."""
+    """A change that a server reported: of a list, or of a subscribed resource."""
 
     kind: Literal["tools", "prompts", "resources", "resource"]
     uri: str = ""
-    """Which resource, if it is one."""
+    """The URI of the resource, if `kind` is `resource`."""
     scope: str | None = None
-    """Whom it concerns, if not everybody; only a server in this process says so."""
+    """The scope that it concerns; None: all. Only set by a server in this process."""
+    principal: str | None = None
+    """The principal on whose session it was reported, if any."""
 
 
 class _Meta(msgspec.Struct):
@@ -58,7 +71,7 @@ _decode = msgspec.json.Decoder(_Params).decode
 
 
 def read_change(method: str, params: Raw) -> Change | None:
-    """The change that a notification tells of, if it does."""
+    """Return the change that a notification reports, if any."""
     kind: Any = LISTS.get(method)
     if kind is not None:
         return Change(kind)
@@ -70,26 +83,107 @@ def read_change(method: str, params: Raw) -> Change | None:
         return None
 
 
-class Listening:
-    """An open ear at a modern server. Use it as a context manager, or close it."""
+def _missed_changes(accepted: ListenFilter) -> list[Change]:
+    """Return the changes that a stream with this filter may have missed while it was broken."""
+    lists = [Change(kind) for kind in _KINDS if getattr(accepted, f"{kind}_list_changed")]
+    return [*lists, *(Change("resource", uri) for uri in accepted.resource_subscriptions)]
 
-    def __init__(self, session: Session, wanted: ListenFilter) -> None:
+
+def read_log(params: Raw) -> LogMessage | None:
+    """Parse a log message of the server; None if it is invalid."""
+    try:
+        return msgspec.json.decode(params, type=LogMessage)
+    except msgspec.DecodeError:
+        return None
+
+
+class Cache:
+    """Cached results of a modern server, each within its TTL and until a change is reported; for one caller."""
+
+    def __init__(self, *, keeps_private: bool = True, clock: Callable[[], float] = time.monotonic) -> None:
+        self._keeps_private = keeps_private
+        """Whether to keep private results; not if the credentials may change from one request to the next."""
+        self._clock = clock
+        self._kept: dict[tuple[str, str | None], tuple[float, Received]] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, method: str, key: str | None) -> Any:
+        """Return a result that is still fresh, or None."""
+        found = self._kept.get((method, key))
+        if found is None:
+            return None
+        until, result = found
+        if self._clock() < until:
+            return result
+        self._remove((method, key))
+        return None
+
+    def put(self, method: str, key: str | None, result: Received) -> None:
+        """Keep a result for its own TTL."""
+        lifetime_ms = getattr(result, "ttl_ms", UNSET)
+        if not isinstance(lifetime_ms, int) or lifetime_ms <= 0:
+            return
+        if not self._keeps_private and getattr(result, "cache_scope", UNSET) != "public":
+            return
+        self._remove((method, key))
+        size = len(result.raw)
+        if size > bounds.CACHED_BYTES:
+            return
+        while len(self._kept) >= bounds.CACHED_RESULTS or self._size + size > bounds.CACHED_BYTES:
+            self._remove(next(iter(self._kept)))
+        until = self._clock() + min(lifetime_ms / 1000, bounds.CACHE_S)
+        self._kept[method, key] = until, result
+        self._size += size
+
+    def drop(self, *methods: str, key: str | None = None) -> None:
+        """Drop the results of these methods, or only those with this key."""
+        for kept in [kept for kept in self._kept if kept[0] in methods and (key is None or kept[1] == key)]:
+            self._remove(kept)
+
+    def outdate(self, change: Change) -> None:
+        """Drop the results that a change invalidates."""
+        if change.kind == "resource":
+            self.drop("resources/read", key=change.uri)
+        else:
+            self.drop(*_OUTDATED_LISTS[change.kind])
+
+    def clear(self) -> None:
+        self._kept.clear()
+        self._size = 0
+
+    def _remove(self, kept: tuple[str, str | None]) -> None:
+        found = self._kept.pop(kept, None)
+        if found is not None:
+            self._size -= len(found[1].raw)
+
+
+class Listening:
+    """An open `subscriptions/listen` stream. Use it as a context manager, or close it."""
+
+    def __init__(
+        self, session: Session, wanted: ListenFilter, on_missed: Callable[[list[Change]], Any] = lambda changes: None
+    ) -> None:
         self._session = session
         self._wanted = wanted
+        self._on_missed = on_missed
+        """Called with the changes that may have been missed, when the stream is open again."""
         self._task: asyncio.Task[Any] | None = None
         self._acknowledged = asyncio.Event()
         self._failure: HubbubError | None = None
         self.id = 0
         self.accepted = ListenFilter()
-        """What the server agreed to tell."""
+        """The changes that the server agreed to report."""
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will be heard."""
+        """Whether the stream has ended for good."""
         return self._task is not None and self._task.done()
 
     async def start(self, timeout_s: float) -> None:
-        """Open the stream and wait until the server hears us.
+        """Open the stream and wait for its acknowledgement.
 
         Raises: errors of `hubbub.errors`.
         """
@@ -106,15 +200,17 @@ class Listening:
             raise self._failure
 
     def acknowledge(self, params: Raw) -> None:
-        """The server hears us."""
+        """Handle the server's acknowledgement."""
         try:
             self.accepted = _decode(params).notifications
         except msgspec.DecodeError:
             pass
+        if self._acknowledged.is_set():
+            self._on_missed(_missed_changes(self.accepted))
         self._acknowledged.set()
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Close the stream."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -140,7 +236,7 @@ class Listening:
                 return
             except HubbubError as error:
                 logger.debug("a listen stream broke: %s", error.message)
-            if asyncio.get_running_loop().time() - started > bounds.STEADY_STREAM_S:
+            if asyncio.get_running_loop().time() - started > bounds.STEADY_S:
                 backoff.reset()
             await asyncio.sleep(backoff.next_s())
 
@@ -148,8 +244,107 @@ class Listening:
         self.id = identifier
 
 
-def subscription_id(params: Raw) -> bytes:
-    """The id of the listen request that a notification belongs to."""
+class Subscriptions:
+    """The changes that a server reports to one client: listen streams, subscribed resources, and the callback."""
+
+    def __init__(
+        self, session: Session, cache: Cache, on_change: Callable[[Change], Any] | None, timeout_s: float
+    ) -> None:
+        self._session = session
+        self._cache = cache
+        self._on_change = on_change
+        self._timeout_s = timeout_s
+        self._listening: list[Listening] = []
+        self._resources: dict[str, Listening | None] = {}
+        """Subscribed resources, with the stream of each at a modern server."""
+
+    def start(self) -> None:
+        """Listen to every list of a modern server, if the client has an `on_change`."""
+        if self._on_change is not None and self._session.revision.listen:
+            self._session.rpc.spawn(self._listen_to_all())
+
+    async def listen(self, wanted: ListenFilter, timeout_s: float | None) -> Listening:
+        """Open a listen stream.
+
+        Raises: InvalidParams, if the server is a legacy one; errors of `hubbub.errors`.
+        """
+        if not self._session.revision.listen:
+            raise InvalidParams("A legacy server tells of changes unasked; subscribe to resources with `subscribe`")
+        listening = Listening(self._session, wanted, self.report)
+        self._listening = [*(open_ for open_ in self._listening if not open_.is_over), listening]
+        await listening.start(self._timeout_s if timeout_s is None else positive_seconds("timeout_s", timeout_s))
+        return listening
+
+    async def add(self, uri: str, timeout_s: float | None) -> None:
+        """Subscribe to a resource."""
+        if self._session.revision.listen:
+            if uri not in self._resources:
+                self._resources[uri] = None
+                wanted = ListenFilter(resource_subscriptions=[uri])
+                self._resources[uri] = await self.listen(wanted, timeout_s)
+            return
+        await self._session.request("resources/subscribe", {"uri": uri}, timeout_s=timeout_s, repeatable=True)
+        self._resources[uri] = None
+
+    async def remove(self, uri: str, timeout_s: float | None) -> None:
+        """End the subscription to a resource."""
+        listening = self._resources.pop(uri, None)
+        if listening is not None:
+            await listening.close()
+        elif not self._session.revision.listen:
+            await self._session.request("resources/unsubscribe", {"uri": uri}, timeout_s=timeout_s, repeatable=True)
+
+    def take(self, change: Change) -> Any:
+        """Handle a change that the server reports; return the result of the callback."""
+        self._cache.outdate(change)
+        return None if self._on_change is None else self._on_change(change)
+
+    def acknowledge(self, params: Raw) -> None:
+        """Handle the acknowledgement of a listen stream."""
+        identifier = _subscription_id(params)
+        for listening in self._listening:
+            if identifier == b"%d" % listening.id:
+                listening.acknowledge(params)
+
+    def report(self, changes: list[Change]) -> None:
+        """Report changes that the server did not report itself."""
+        for change in changes:
+            self._cache.outdate(change)
+            if self._on_change is not None:
+                self._session.rpc.call_back(self._on_change, change)
+
+    def assume_changed(self) -> None:
+        """Drop every cached result and report each list that the server declares, or all if it declares nothing."""
+        self._cache.clear()
+        agreement = self._session.agreement
+        capabilities = {} if agreement is None else agreement.capabilities
+        self.report([Change(kind) for kind in _KINDS if kind in capabilities or not capabilities])
+
+    def restore(self) -> None:
+        """Set the log level and the subscriptions of a lost legacy session in the renewed one."""
+        self.assume_changed()
+        self._session.rpc.spawn(self._restore(list(self._resources)))
+
+    async def _restore(self, uris: list[str]) -> None:
+        session = self._session
+        try:
+            if session.log_level is not None:
+                await session.request("logging/setLevel", {"level": session.log_level})
+            for uri in uris:
+                await session.request("resources/subscribe", {"uri": uri})
+                self.report([Change("resource", uri)])
+        except HubbubError as error:
+            logger.warning("a renewed session could not be restored completely: %s", error.message)
+
+    async def _listen_to_all(self) -> None:
+        try:
+            await self.listen(ListenFilter(True, True, True), None)
+        except HubbubError as error:
+            logger.debug("%s does not tell of changes: %s", self._session.rpc.link.address, error.message)
+
+
+def _subscription_id(params: Raw) -> bytes:
+    """Return the id of the listen request that a notification belongs to."""
     try:
         found = _decode(params).meta.subscription
     except msgspec.DecodeError:

@@ -1,0 +1,335 @@
+"""Requests over one session whose results stay raw JSON: the client's own, and calls that it forwards.
+
+Adds what a session does not know: the headers of tools, and input that a modern server requires before its result.
+Parameters and results of a forwarded call are decoded one level deep at most. Its caller's progress token is replaced
+by ours on the way out and put back on the way in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from hubbub import bounds
+from hubbub.client import rounds
+from hubbub.client.requests import NO_HEADERS, Progress, Request
+from hubbub.client.session import Session
+from hubbub.errors import DefinitionError, InvalidParams, RemoteError
+from hubbub.ports import ReturnPath
+from hubbub.protocol.error_forms import HEADER_MISMATCH
+from hubbub.protocol.headers import encode_value, header_parameters, parameter_at
+from hubbub.protocol.jsonrpc import NULL
+from hubbub.protocol.model import NO_META, Call, Caller, Note, RawReply
+from hubbub.protocol.params import CallToolParams, CompleteParams, Reference
+from hubbub.protocol.wire import ProgressParams, ToolEntry
+
+logger = logging.getLogger("hubbub.client")
+
+Send = Callable[[Mapping[str, str]], Awaitable[Raw]]
+Answer = Callable[[ReturnPath | None, str, Raw], Awaitable[Any]]
+"""Answers a server's request, given the return path of the call that it is about, its method and parameters."""
+
+_REPEATABLE: Final = frozenset(
+    (
+        "completion/complete",
+        "ping",
+        "prompts/get",
+        "prompts/list",
+        "resources/list",
+        "resources/read",
+        "resources/templates/list",
+        "server/discover",
+        "tools/list",
+    )
+)
+_NAME_MEMBERS: Final = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "resources/subscribe": "uri",
+    "resources/unsubscribe": "uri",
+}
+_RESERVED_PREFIX: Final = "io.modelcontextprotocol/"
+_TOKEN: Final = "progressToken"
+_CALL: Final = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":'
+_ARGUMENTS: Final = b',"arguments":'
+
+
+class _Meta(msgspec.Struct):
+    meta: dict[str, Raw] = msgspec.field(default_factory=dict, name="_meta")
+
+
+_decode_meta = msgspec.json.Decoder(_Meta).decode
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_text = msgspec.json.Decoder(str).decode
+
+
+class ToolHeaders:
+    """The parameters of tool calls that are repeated in headers (`x-mcp-header`), read from the server's tool lists."""
+
+    def __init__(self) -> None:
+        self._parameters: dict[str, dict[str, tuple[str, ...]]] = {}
+
+    def learn(self, tools: list[ToolEntry]) -> list[ToolEntry]:
+        """Read the annotations; return the tools that can be called, and log a warning for each other one."""
+        lawful = []
+        for tool in tools:
+            self._parameters.pop(tool.name, None)
+            try:
+                schema = tool.input_schema
+                if isinstance(schema, Mapping) and (parameters := header_parameters(schema)):
+                    self._parameters[tool.name] = parameters
+            except DefinitionError as error:
+                logger.warning("the tool %r was left out of a server's list: %s", tool.name[:128], error.message)
+                continue
+            lawful.append(tool)
+        while len(self._parameters) > bounds.LIST_ITEMS:  # a server that keeps renaming its tools
+            del self._parameters[next(iter(self._parameters))]
+        return lawful
+
+    async def send(
+        self, base: Mapping[str, str], params: Mapping[str, Any], send: Send, learn_anew: Callable[[], Awaitable[None]]
+    ) -> Raw:
+        """Send a call with its known headers; if they do not match, read the list of tools again and send once more."""
+        try:
+            return await send({**base, **self.of(params)})
+        except RemoteError as error:
+            if error.code != HEADER_MISMATCH:
+                raise
+        # Refused before it ran: the known headers of the tool are missing or out of date.
+        await learn_anew()
+        return await send({**base, **self.of(params)})
+
+    def of(self, params: Mapping[str, Any]) -> dict[str, str]:
+        """Return the headers of one call.
+
+        Raises:
+            InvalidParams: an argument cannot be written as a header.
+        """
+        parameters = self._parameters.get(params["name"])
+        if not parameters:
+            return {}
+        arguments = params.get("arguments")
+        if isinstance(arguments, Raw):
+            arguments = msgspec.json.decode(arguments)
+        headers = {}
+        for header, path in parameters.items():
+            value = parameter_at(arguments, path)
+            if isinstance(value, float) and value.is_integer():
+                value = int(value)
+            if isinstance(value, str | int):
+                headers[header] = encode_value(value)
+            elif value is not None:
+                raise InvalidParams(f"The argument {'.'.join(path)} must be text, a whole number, or yes or no")
+        return headers
+
+
+class ForwardOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How one call is forwarded; see `Client.forward`."""
+
+    back: ReturnPath
+    timeout_s: float | None = None
+    client_meta: bytes = b""
+    resolve_input: bool = True
+    request_state: str | None = None
+
+
+class RawCalls:
+    """Sends requests over one session and forwards calls."""
+
+    def __init__(
+        self,
+        session: Session,
+        tool_headers: ToolHeaders,
+        answer: Answer,
+        list_tools: Callable[[float | None], Awaitable[Any]],
+    ) -> None:
+        """`list_tools` reads the list of tools again, within the given time, to update `tool_headers`."""
+        self._session = session
+        self._tool_headers = tool_headers
+        self._answer = answer
+        self._list_tools = list_tools
+
+    async def request(self, method: str, params: dict[str, Any], *, resolve_input: bool = True, **options: Any) -> Raw:
+        """Send a request and return its result; with `resolve_input`, answer input that a modern server requires."""
+        raw = await self._session.request(method, params, **options)
+        if resolve_input and self._session.revision.rounds and not rounds.is_complete(raw):
+            return await self._resolve_input(method, params, raw, **options)
+        return raw
+
+    async def call_tool(self, params: dict[str, Any], **options: Any) -> Raw:
+        """Send a tool call once and return its result."""
+        if not self._session.sends_tool_headers:
+            return await self.request("tools/call", params, **options)
+        return await self._with_tool_headers(
+            params["name"],
+            params.get("arguments"),
+            lambda headers: self.request("tools/call", params, headers=headers, **options),
+            options.get("timeout_s"),
+        )
+
+    def forward(self, call: Call, options: ForwardOptions) -> Coroutine[Any, Any, RawReply]:
+        """Send a call on behalf of its caller. Names are those of `call.params`; the rest is taken from `call.raw`."""
+        if call.method == "tools/call" and isinstance(call.params, CallToolParams):
+            return self._forward_tool_call(call, options)
+        return self._forward(call, options)
+
+    async def request_back(self, back: ReturnPath, method: str, params: Raw) -> Any:
+        """Forward a server's request to the caller of the call that it is about."""
+        caller = Caller(revision=self._session.revision, capabilities=self._session.capabilities)
+        call = Call(id=NULL, method=method, raw=params, params=params, meta=NO_META, caller=caller, back=back)
+        reply = await back.request(call)
+        return reply.body if isinstance(reply, RawReply) else reply
+
+    async def _forward(self, call: Call, options: ForwardOptions) -> RawReply:
+        params = _params(call)
+        if options.request_state is not None:
+            params["requestState"] = options.request_state
+        raw = await self.request(
+            call.method,
+            params,
+            resolve_input=options.resolve_input,
+            repeatable=call.method in _REPEATABLE,
+            **self._request_options(call, options),
+        )
+        return RawReply(body=self._hide(raw), revision=self._session.revision)
+
+    async def _forward_tool_call(self, call: Call, options: ForwardOptions) -> RawReply:
+        """Forward a tool call, the most frequent kind: build it from raw parts, without decoding arguments."""
+        session = self._session
+        seconds = session.timeout_s if options.timeout_s is None else options.timeout_s
+        if not session.is_settled:
+            await session.wait_for_agreement(seconds)
+        revision = session.revision
+        if session.sends_tool_headers:
+
+            def send(headers: Mapping[str, str]) -> Awaitable[Raw]:
+                return session.send(self._tool_request(call, options, headers), seconds)
+
+            raw = await self._with_tool_headers(call.params.name, call.params.arguments, send, seconds)
+        else:
+            raw = await session.send(self._tool_request(call, options, NO_HEADERS), seconds)
+        if revision.rounds and options.resolve_input and not rounds.is_complete(raw):
+            raw = await self._resolve_input("tools/call", _params(call), raw, **self._request_options(call, options))
+        return RawReply(body=self._hide(raw), revision=revision)
+
+    def _tool_request(self, call: Call, options: ForwardOptions, headers: Mapping[str, str]) -> Request:
+        session, params = self._session, call.params
+        rpc = session.rpc
+        token = None if call.meta.progress_token is UNSET else call.meta.progress_token
+        identifier = rpc.next_id()
+        parts = [_CALL % identifier, _encode(params.name), _ARGUMENTS, params.arguments]
+        if params.input_responses is not UNSET:
+            parts += (b',"inputResponses":', params.input_responses)
+        if options.request_state is not None:
+            parts += (b',"requestState":', _encode(options.request_state))
+        forwarded = None if call.meta is NO_META else _forwarded_meta(call.raw)
+        meta = session.meta(forwarded, None if token is None else identifier, options.client_meta)
+        parts += (b',"_meta":', meta, b"}}") if meta else (b"}}",)
+        return Request(
+            identifier,
+            call.method,
+            b"".join(parts),
+            rpc.new_answer(),
+            headers,
+            session.revision.stateless,
+            None if token is None else self._progress(options.back),
+            options.back,
+            token,
+        )
+
+    def _request_options(self, call: Call, options: ForwardOptions) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "back": options.back,
+            "timeout_s": options.timeout_s,
+            "client_meta": options.client_meta,
+        }
+        if call.meta.progress_token is not UNSET:
+            found |= {"progress": self._progress(options.back), "token": call.meta.progress_token}
+        return found
+
+    def _progress(self, back: ReturnPath) -> Progress:
+        def forward(params: ProgressParams) -> Awaitable[None] | None:
+            if params.message is not UNSET:
+                params.message = self._hide(params.message)
+            return notify_back(back, Note("notifications/progress", params))
+
+        return forward
+
+    async def _with_tool_headers(self, name: str, arguments: Any, send: Send, timeout_s: float | None) -> Raw:
+        """Call a tool with the headers that it requires."""
+
+        async def learn_anew() -> None:
+            await self._list_tools(timeout_s)
+
+        base = self._session.headers_of_call(name)
+        return await self._tool_headers.send(base, {"name": name, "arguments": arguments}, send, learn_anew)
+
+    async def _resolve_input(self, method: str, params: dict[str, Any], raw: Raw, **options: Any) -> Raw:
+        """Answer the input that a result requires, until the result is complete."""
+        back = options.get("back")
+
+        async def send(repeated: dict[str, Any]) -> Raw:
+            return await self._session.request(method, repeated, **options)
+
+        async def answer(asked: str, raw_params: Raw) -> Any:
+            return await self._answer(back, asked, raw_params)
+
+        return await rounds.play(raw, params, send, answer)
+
+    def _hide(self, value: Any) -> Any:
+        return self._session.rpc.link.hide(value)
+
+
+def notify_back(back: ReturnPath, note: Note) -> Awaitable[None] | None:
+    """Forward a notification to a caller; the result, if any, must be awaited."""
+    return None if back.send_nowait(note) else back.notify(note)
+
+
+def seconds_left(call: Call) -> float | None:
+    """Return the time until the deadline of a call, if it has one."""
+    if call.deadline is None:
+        return None
+    return max(0.001, call.deadline - asyncio.get_running_loop().time())
+
+
+def _forwarded_meta(raw: Raw) -> dict[str, Raw] | None:
+    """Return the members of `_meta` that are forwarded between caller and server."""
+    try:
+        meta = _decode_meta(raw).meta
+    except msgspec.DecodeError as error:
+        raise InvalidParams(f"Invalid params for tools/call: {error}") from None
+    if not meta:
+        return None
+    return {key: value for key, value in meta.items() if key != _TOKEN and not key.startswith(_RESERVED_PREFIX)}
+
+
+def _params(call: Call) -> dict[str, Any]:
+    try:
+        params: dict[str, Any] = dict(_decode(call.raw))
+        key = _NAME_MEMBERS.get(call.method)
+        if key is not None:
+            given = getattr(call.params, key, None)
+            params[key] = _decode_text(params[key]) if given is None else given
+        elif isinstance(call.params, CompleteParams):
+            params["ref"] = _reference(call.params.ref, params["ref"])
+        meta = params.pop("_meta", None)
+        if meta is not None:
+            kept = {key: value for key, value in _decode(meta).items() if not key.startswith(_RESERVED_PREFIX)}
+            kept.pop(_TOKEN, None)
+            if kept:
+                params["_meta"] = kept
+    except (msgspec.DecodeError, KeyError) as error:
+        raise InvalidParams(f"Invalid params for {call.method}: {error}") from None
+    return params
+
+
+def _reference(reference: Reference, raw: Raw) -> dict[str, Any]:
+    kind = "name" if reference.type == "ref/prompt" else "uri"
+    return {**_decode(raw), kind: getattr(reference, kind)}
