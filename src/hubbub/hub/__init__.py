@@ -1,6 +1,6 @@
 """The hub: many servers and packs behind one endpoint.
 
-A hub is a peer that picks a peer. `upstream` is one server behind it, `remote` and
-`local` are the two kinds; `catalog` says what they have under which names, `front` shows a
-view of it as a server. Nothing here knows bytes or transports.
+A hub is a peer that forwards each call to another peer. `upstream` is the interface of one server behind it, `remote`
+and `local` implement it; `catalog` holds what they offer under the names that clients see, and `front` serves a view
+of it. Nothing here depends on bytes or transports.
 """

@@ -1,20 +1,24 @@
-"""Everything a hub is built from, as one frozen value that can be compared with the next.
+"""The configuration of a hub, as one frozen value that can be compared with another.
 
-`hubbub.assembly` makes it of the settings; `Hub` is built from it and brought from one to
-the next. Nothing here opens a connection or reads a file.
+`hubbub.assembly` makes it from the settings. `Gateway` is built from it, and `Gateway.apply` replaces it in a running
+hub. Nothing here opens a connection or reads a file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping, Sized
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
 from hubbub import bounds
+from hubbub.errors import SettingsError
 from hubbub.hub.names import Prefixing
+from hubbub.settings import nearest
 from hubbub.settings.hub import HubSettings, ViewSettings
+from hubbub.settings.secret import Secret
 from hubbub.settings.servers import ToolSettings
 
 if TYPE_CHECKING:
@@ -29,7 +33,10 @@ CALL: Final = "hub.call"
 READ_RESULT: Final = "hub.read_result"
 STATUS_URI: Final = "hub://status"
 OWN_TOOLS: Final = (STATUS, SEARCH, CALL, READ_RESULT)
-"""Names that no server behind the hub gets."""
+"""Reserved names, which no server behind the hub gets."""
+_ALONE: Final = "HUBBUB_ALONE"
+_VIEW_NAME: Final = re.compile(r"[a-z0-9-]{1,64}")
+_RESERVED_VIEWS: Final = ("health",)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -42,15 +49,15 @@ class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True):
     pack: str | None = None
     """The name of an installed pack, for this process."""
     pack_settings: Any = None
-    """What is set for that pack."""
+    """The settings of that pack."""
     target: str | None = None
     """A program to load into this process."""
     profile: str | None = None
-    """What a pack or a program is to show of itself, if it has that profile."""
+    """The profile of the pack or program to show, if it has one of that name."""
     server: Server | None = None
-    """A server that is already here."""
+    """A server in this process."""
     timeout_s: float | None = None
-    """The deadline of one call in this process; None: the usual one."""
+    """The time limit of one call to a server in this process; None: the default."""
     max_calls: int = bounds.UPSTREAM_CALLS
     sessions: Literal["shared", "own"] = "shared"
     max_sessions: int = bounds.UPSTREAM_SESSIONS
@@ -62,10 +69,10 @@ class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True):
     tools: Mapping[str, ToolSettings] = _NOTHING
     """By the tool's own name on its server."""
     origin: str = ""
-    """Where it is written down, for messages."""
+    """Where it is configured, for messages."""
 
     def is_reached_like(self, other: UpstreamConfig) -> bool:
-        """Whether the two differ at most in where they are written down and how they are shown."""
+        """Whether the two differ at most in `origin` and in how their tools are shown."""
         return _as_reached(self) == _as_reached(other)
 
 
@@ -78,11 +85,37 @@ class HubConfig(msgspec.Struct, frozen=True, kw_only=True):
     hub: HubSettings = HubSettings()
     views: Mapping[str, ViewSettings] = _NOTHING
     lists_safe_names: bool = False
-    """Whether names are listed in letters that every model provider takes."""
+    """Whether names are listed with only the characters that every model provider accepts."""
+
+
+def check_view_name(name: str, place: str) -> None:
+    """Raises: SettingsError, which begins with `place`, if a view cannot have this name."""
+    if not _VIEW_NAME.fullmatch(name) or name in _RESERVED_VIEWS:
+        raise SettingsError(f"{place}: a view has a name of a-z, 0-9 and -, and not {', '.join(_RESERVED_VIEWS)}")
+
+
+def check_servers_of_view(named: Iterable[str], servers: Collection[str], place: str) -> None:
+    """Raises: SettingsError, which begins with `place`, if a view names a server that the hub does not have."""
+    for server in named:
+        if server not in servers and server != OWN:
+            raise SettingsError(f"{place}: there is no server {server!r}{nearest(server, servers)}")
+
+
+def check_number_of_views(views: Sized) -> None:
+    """Raises: SettingsError, if there are too many."""
+    if len(views) > bounds.HUB_VIEWS:
+        raise SettingsError(f"a hub has at most {bounds.HUB_VIEWS} views")
+
+
+def alone(config: ServerConfig) -> ServerConfig:
+    """The config with a variable that keeps `hubbub serve` from becoming a hub of the same file, recursively."""
+    if config.transport != "stdio":
+        return config
+    return msgspec.structs.replace(config, env={_ALONE: Secret("true"), **config.env})
 
 
 SHOWN_KEYS: Final = ("prefix", "prefix_text", "include", "exclude", "read_only", "tools")
-"""What is set about a server that concerns only how it is shown."""
+"""Settings of a server that affect only how it is shown, so that changing them does not reconnect it."""
 
 
 def _as_reached(config: UpstreamConfig) -> dict[str, Any]:

@@ -1,9 +1,8 @@
-"""A hub's configuration as something that can be written down and compared later, without its secrets.
+"""Describes a hub's configuration without its secrets, so that it can be stored and compared later.
 
-Every value becomes a `Leaf`: a keyed digest to compare by and, unless it is secret, a text to
-show. So a running hub can leave a description of itself in a file, and somebody who has
-the settings and the key of the digests can tell what differs. Where a value is written
-down (`origin`) is no part of what it is.
+Every value becomes a `Leaf`: a keyed digest to compare by and, unless it is secret, a text to show. A running hub
+stores its description in a file, and `hubbub plan` compares it with the settings, using the key of the digests. The
+place of a value (`origin`) is not part of the description.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from hubbub.settings.serve import ServeSettings
 NOTHING: Final = "nothing"
 """How an empty list is shown."""
 _APPLIED: Final = frozenset(("target", "packs", "config", "mcp_json", "tool_profile", "tool_names"))
-"""Settings of `serve` that say what a hub is made of; the others hold for the life of the process."""
+"""Settings of `serve` that a reload applies to the hub; the others are fixed for the life of the process."""
 _AS_WRITTEN: Final = {"chdir": "cwd"}
 _DIGEST_CHARACTERS: Final = 32
 _SHOWN_CHARACTERS: Final = 200
 
 
 class Leaf(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One value."""
+    """One value of a configuration."""
 
     digest: str
     shown: str | None = None
@@ -40,21 +39,21 @@ class Leaf(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 Leaves = dict[str, Leaf]
-"""By key, as `env.TOKEN`; what is not set is not there."""
+"""By key, such as `env.TOKEN`; values that are not set are absent."""
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is set, in the order of the files."""
+    """Every value that is set, in the order of the files."""
 
     servers: dict[str, Leaves] = {}
     views: dict[str, Leaves] = {}
     hub: Leaves = {}
     serve: Leaves = {}
-    """What cannot change while the process runs."""
+    """Settings that cannot change while the process runs."""
 
 
 def describe(config: HubConfig, key: bytes, settings: ServeSettings | None = None) -> Description:
-    """The description of a hub; two are comparable if they were made with the same key."""
+    """Describe a hub; two descriptions are comparable if they were made with the same key."""
     writer = _Writer(key)
     hub = dict(writer.leaves(config.hub, "")) | dict(writer.leaves(config.lists_safe_names, "safe_names"))
     return Description(
@@ -70,7 +69,7 @@ class _Writer:
         self._key = key
 
     def server(self, config: UpstreamConfig) -> Leaves:
-        """A server with the way to it and what is set for its pack on one level, as files have it."""
+        """The values of a server, on the same levels as in settings files: those of `remote` at the top."""
         found: Leaves = {}
         for name in config.__struct_fields__:
             value = getattr(config, name)
@@ -125,7 +124,7 @@ def _shown(value: Any, path: str) -> str:
 
 
 def _masked(words: list[str]) -> Iterator[str]:
-    """Words without the one that follows a telling option: `--api-key`, and then the key."""
+    """Mask each word that follows an option for a secret, such as the key after `--api-key`."""
     before = ""
     for word in words:
         together = f"{before}={word}"

@@ -1,7 +1,7 @@
-"""List entries of upstreams as the hub shows them: under its names, marked with whose they are.
+"""List entries of upstreams as the hub shows them: under its names, with their server in `_meta`.
 
-Taken apart one level deep; members that nobody here knows pass through. What a revision
-knows is decided in `hubbub.protocol.passed`.
+Entries are decoded one level deep; unknown members pass through. `hubbub.protocol.shape` decides which members a
+revision has.
 """
 
 from __future__ import annotations
@@ -13,26 +13,22 @@ from msgspec import Raw
 
 from hubbub.hub.catalog import Item
 from hubbub.hub.snapshot import Entry
-from hubbub.protocol.passed import entry_for as older_entry
+from hubbub.protocol.meta_keys import HUBS, REASON, SERVER, STALE, own_meta, read_own
 from hubbub.protocol.revisions import Revision
+from hubbub.protocol.shape import entry_for as older_entry
 
 Kind: TypeAlias = Literal["tools", "prompts", "resources", "templates"]
 
-SERVER_KEY: Final = "hubbub/server"
-STALE_KEY: Final = "hubbub/stale"
-REASON_KEY: Final = "hubbub/reason"
-HUBS_KEY: Final = "hubbub/hubs"
-"""The ids of the hubs that an entry came through, by which each knows what is its own."""
 _NAME_OF: Final = {"tools": "name", "prompts": "name", "resources": "uri", "templates": "uriTemplate"}
 _NEVER: Final = ("execution",)
-"""Extensions that a hub does not speak, so that nobody may rely on them."""
+"""Members of extensions that a hub does not support; removed, so that no client relies on them."""
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Raw]).decode
 _TRUE: Final = Raw(b"true")
 
 
 class Health(msgspec.Struct, frozen=True):
-    """How the server of an entry is doing."""
+    """Health of the server of an entry."""
 
     server: Raw
     hub: str = ""
@@ -40,32 +36,32 @@ class Health(msgspec.Struct, frozen=True):
     is_stale: bool = False
     reason: str | None = None
     meta: Raw = Raw()
-    """The `_meta` of an entry that has none of its own; filled in by itself."""
+    """The `_meta` of an entry that has none of its own; computed in `__post_init__`."""
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "meta", Raw(_encode(self._marked({}))))
 
     def marked(self, said: Raw) -> Raw:
-        """The `_meta` of an entry that has said something there."""
+        """Add the marks of the hub to the `_meta` of an entry."""
         try:
             return Raw(_encode(self._marked(_decode(said))))
         except msgspec.DecodeError:
-            return self.meta  # what is no object says nothing
+            return self.meta  # not an object: ignored
 
     def _marked(self, meta: dict[str, Any]) -> dict[str, Any]:
-        meta[SERVER_KEY] = self.server
+        meta |= own_meta(SERVER, self.server)
         if self.hub:
-            meta[HUBS_KEY] = [*_hubs(meta.get(HUBS_KEY)), self.hub]
+            meta |= own_meta(HUBS, [*_hubs(meta), self.hub])
         if self.is_stale:
-            meta[STALE_KEY] = _TRUE
+            meta |= own_meta(STALE, _TRUE)
             if self.reason is not None:
-                meta[REASON_KEY] = self.reason
+                meta |= own_meta(REASON, self.reason)
         return meta
 
 
 def encoded(item: Item, kind: Kind, revision: Revision, health: Health, description: str | None) -> bytes:
-    """One entry as `*/list` shows it in this revision. Kept with the item: all views show it alike."""
-    if health.is_stale:  # which is said in words that change
+    """Encode one entry for `*/list` in this revision. Cached in the item, because all views show the same bytes."""
+    if health.is_stale:  # not cached, because the reason may change
         return _encode(entry_for(item, kind, revision, health, description))
     key = (revision.version, description)
     found = item.encoded.get(key)
@@ -75,8 +71,10 @@ def encoded(item: Item, kind: Kind, revision: Revision, health: Health, descript
 
 
 def entry_for(item: Item, kind: Kind, revision: Revision, health: Health, description: str | None) -> dict[str, Raw]:
-    """The same, not yet encoded."""
-    members = older_entry(item.entry.members, item.revision, revision)
+    """Build one entry for `*/list` in this revision."""
+    said = item.entry.members.get("_meta")
+    meta = health.meta if said is None else health.marked(said)
+    members = older_entry(item.entry.members | {"_meta": meta}, item.revision, revision)
     key = _NAME_OF[kind]
     if item.name != item.own:
         members[key] = Raw(_encode(item.name))
@@ -84,9 +82,6 @@ def entry_for(item: Item, kind: Kind, revision: Revision, health: Health, descri
         members["description"] = Raw(_encode(description))
     for name in _NEVER:
         members.pop(name, None)
-    if revision.titles:
-        said = members.get("_meta")
-        members["_meta"] = health.meta if said is None else health.marked(said)
     return members
 
 
@@ -96,13 +91,17 @@ def came_through(entry: Entry, hub: str) -> bool:
     if meta is None or hub.encode() not in bytes(meta):
         return False
     try:
-        return hub in _hubs(_decode(meta).get(HUBS_KEY))
+        return hub in _hubs(_decode(meta))
     except msgspec.DecodeError:
         return False
 
 
-def _hubs(said: Raw | None) -> list[str]:
-    try:
-        return [] if said is None else msgspec.json.decode(said, type=list[str])
-    except msgspec.DecodeError:
-        return []
+def _hubs(meta: dict[str, Any]) -> list[str]:
+    """The hubs that an entry came through, in order."""
+    found: dict[str, None] = {}
+    for said in read_own(meta, HUBS):
+        try:
+            found |= dict.fromkeys(msgspec.json.decode(said, type=list[str]))
+        except msgspec.DecodeError:
+            continue
+    return list(found)

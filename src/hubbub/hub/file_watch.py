@@ -1,9 +1,8 @@
-"""Tells when one of a few files has other contents than before, whichever way it got them.
+"""Detects when the contents of files change, whichever way they are written.
 
-Editors write in place, or write beside and rename; mounted configuration swaps a link in
-the same folder. So the folders are watched, and after any event there the files
-themselves are looked at. The only module that imports watchfiles. Where the system
-watches no more folders, the files are looked at every few seconds.
+Editors write in place, or write another file and rename it; mounted configuration swaps a link in the same folder. So
+the folders are watched, and after any event there the files are compared. If the system cannot watch more folders, the
+files are compared every few seconds. The only module that imports watchfiles.
 """
 
 from __future__ import annotations
@@ -22,22 +21,24 @@ Contents = tuple[bytes | None, ...]
 
 
 class FileWatch:
-    """Some files, and what was in them when somebody last looked. The first look always finds something new:
-    nobody knows what happened before it."""
+    """Files, and the digests of their contents at the last look.
+
+    The first look always reports a change, because earlier changes cannot be known.
+    """
 
     def __init__(self, files: Iterable[Path]) -> None:
         self.files = tuple(files)
         self._seen: Contents | None = None
 
     def look(self) -> bool:
-        """Whether the files have changed since the last look; one that can no longer be read has."""
+        """Whether the files have changed since the last look; a file that can no longer be read has changed."""
         now = tuple(map(_digest, self.files))
         is_changed = now != self._seen
         self._seen = now
         return is_changed
 
     async def changes(self) -> AsyncIterator[None]:
-        """Each time something has changed, once it has settled; for as long as anybody listens."""
+        """Yield after each change, once the files have settled."""
         if not self.files:
             return
         async for _ in self._moments():
@@ -45,7 +46,7 @@ class FileWatch:
                 yield
 
     async def _moments(self) -> AsyncIterator[None]:
-        """When to look: after whatever happened in a folder, and now and then in case we were not told."""
+        """Yield after each event in the folders, and periodically in case an event was missed."""
         try:
             awatch = await asyncio.to_thread(_load)
             async for _ in awatch(
@@ -64,12 +65,12 @@ class FileWatch:
             yield
 
     def _folders(self) -> list[Path]:
-        """Those of the files, and those that links lead to."""
+        """The folders of the files and of the targets of links."""
         return sorted({path.parent for file in self.files for path in (file.absolute(), file.resolve())})
 
 
 def _load() -> Callable[..., AsyncIterator[Any]]:
-    """In a thread, because it takes as long as some servers take to start."""
+    """Import watchfiles; called in a thread, because it takes as long as some servers take to start."""
     from watchfiles import awatch
 
     return awatch

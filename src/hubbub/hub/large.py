@@ -1,35 +1,37 @@
-"""Results of tools that are too large to send: a preview and a link instead.
+"""Replaces tool results that are too large to send with a preview and a link.
 
-`Large` is put around an upstream, by the `Results` of a hub. It moves text and data out of a result into the spill, for
-its caller alone; pictures, sound and links stay, because models take them as they are.
-Where the link leads is in `hubbub.hub.results`.
+`Results` wraps each upstream of a hub in `Large`, which moves text and data of a large result into the spill, for its
+caller only. Images, audio and links stay in the result, because models use them directly. `hubbub.hub.results` serves
+the links.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from hubbub import bounds
-from hubbub.hub.results import address_of, how_to_read, moment, offer_results, owner_of
+from hubbub.hub.results import address_of, how_to_read, moment, offer_results, result_owner
 from hubbub.hub.upstream import Upstream
 from hubbub.ports import Peer
-from hubbub.protocol.content import Audio, Content, Image, ResourceLink, Text
+from hubbub.protocol.content import Audio, Image, ResourceLink, Text
+from hubbub.protocol.meta_keys import RESULT, own_meta
 from hubbub.protocol.model import Call, Note, RawReply, Reply
-from hubbub.protocol.revisions import Revision
-from hubbub.protocol.wire import ToolReply
+from hubbub.protocol.wire import ToolResult, UnionToolResult
 from hubbub.server.server import Server
 from hubbub.settings.hub import HubSettings
 from hubbub.store.spill import Kept, Spill, whole_characters
 
-META_KEY: Final = "hubbub/result"
 _STAYS: Final = ("image", "audio", "resource_link")
 _WRAPPER: Final = "result"
+_SUCCEEDED: Final = (
+    "The call has succeeded: do not repeat it. It is reported as an error only because its structured result is larger "
+    "than a message may be ({limit} bytes), and the tool's output schema does not allow a part of it."
+)
 _PROTOCOL: Final = "io.modelcontextprotocol/"
 _QUOTE: Final = ord('"')
 _TRUE: Final = b"true"
@@ -41,18 +43,18 @@ _decode_list = msgspec.json.Decoder(list[Raw]).decode
 
 
 class Results:
-    """What one hub keeps of results that were too large."""
+    """The stored large results of one hub."""
 
     def __init__(self, settings: Callable[[], HubSettings]) -> None:
-        """The settings are asked for whenever they matter: a hub may change them while it runs."""
+        """`settings` is called at each use, because a hub may change them while it runs."""
         self._settings = settings
         self.spill = Spill()
 
     def around(self, upstream: Upstream) -> Peer:
-        """The upstream, whose results are never too large."""
+        """Wrap an upstream so that none of its tool results is too large."""
 
         def promises(tool: str) -> bool:
-            return upstream.snapshot.promises_data(tool)  # of the snapshot as it is then
+            return self._settings().output_schemas and upstream.snapshot.promises_data(tool)  # both may change later
 
         return Large(
             upstream,
@@ -63,16 +65,12 @@ class Results:
         )
 
     def offer(self, front: Server) -> None:
-        """Let a front give out the pages of what is kept."""
+        """Register the tool and the resource that read stored results."""
         offer_results(front, self.spill)
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Keep them until the hub stops."""
-        try:
-            yield
-        finally:
-            self.spill.close()
+    def close(self) -> None:
+        """Delete all stored results."""
+        self.spill.close()
 
     def _follow_settings(self) -> None:
         settings = self._settings()
@@ -80,7 +78,7 @@ class Results:
 
 
 class Large:
-    """The same peer, with no result of a tool larger than a limit."""
+    """Wraps a peer and limits the size of its tool results."""
 
     def __init__(
         self,
@@ -94,13 +92,13 @@ class Large:
         self._peer = peer
         self._spill = spill
         self._limit = limit
-        """In bytes of JSON; 0 lets everything pass."""
+        """In bytes of JSON; 0: no limit."""
         self._promises = promises
-        """Whether a tool, by its name here, is listed with an output schema."""
+        """Whether a tool of the upstream is listed with an output schema."""
         self._before_keeping = before_keeping
 
     async def request(self, call: Call) -> Reply:
-        """Answer, with a link in place of what is too large."""
+        """Forward a call; replace a tool result that is too large with a preview and a link."""
         reply = await self._peer.request(call)
         if call.method != "tools/call":
             return reply
@@ -111,7 +109,6 @@ class Large:
         return await asyncio.to_thread(self._shortened, reply, call, limit)
 
     async def notify(self, note: Note) -> None:
-        """Pass it on."""
         await self._peer.notify(note)
 
     def _shortened(self, reply: Reply, call: Call, limit: int) -> Reply:
@@ -119,34 +116,38 @@ class Large:
         if result is None or result.moved_bytes <= limit:
             return reply
         data, media_type = result.document()
-        kept = self._spill.keep(owner_of(call.caller), data, media_type)
+        kept = self._spill.keep(result_owner(call.caller), data, media_type)
         tool: str = call.params.name
+        is_promised = result.structured is not None and not result.is_error and self._promises(tool)
         told = _told(result, kept, len(data))
+        if is_promised and _is_unsendable(result.structured):
+            told = f"{_SUCCEEDED.format(limit=bounds.MESSAGE_BYTES)}\n\n{told}"
         content: list[Any] = [Text(told)]
         meta: dict[str, Any] = dict(result.meta)
         if kept is not None:
-            meta[META_KEY] = {"uri": address_of(kept), "size": kept.size, "expiresAt": moment(kept.expires_at)}
+            place = {"uri": address_of(kept), "size": kept.size, "expiresAt": moment(kept.expires_at)}
+            meta |= own_meta(RESULT, place)
             link = ResourceLink(address_of(kept), f"Result of {tool}", mime_type=media_type, size=kept.size)
             content.append(link)
-        content += _for_revision(result.staying, call.caller.revision)
-        short = ToolReply(content=content, meta=meta or UNSET)
+        content += result.staying
+        is_union = isinstance(reply, RawReply | ToolResult) and reply.wraps
+        short = (UnionToolResult if is_union else ToolResult)(content=content, meta=meta or UNSET)
         short.is_error = result.is_error or UNSET
-        if result.structured is not None and not result.is_error and self._promises(tool):
-            wraps = isinstance(reply, RawReply) and reply.wraps and call.caller.revision.structured == "object"
-            _keep_promise(short, result.structured, told, wraps=wraps)
+        if is_promised and result.structured is not None:
+            _keep_promise(short, result.structured, told)
         return short
 
 
 class _Result(msgspec.Struct):
-    """The result of a tool, taken apart as far as it must be."""
+    """A tool result, decoded only as far as needed."""
 
     members: dict[str, Raw]
     whole: Raw | bytes
     texts: list[str]
     staying: list[Raw]
-    """Blocks that go to the caller as they are."""
+    """Blocks that are sent to the caller unchanged."""
     moved: int
-    """Other blocks than those."""
+    """Number of the other blocks."""
 
     @property
     def moved_bytes(self) -> int:
@@ -162,7 +163,7 @@ class _Result(msgspec.Struct):
 
     @property
     def meta(self) -> dict[str, Raw]:
-        """What else the server said, but for what every server says of itself, which is shaped anew."""
+        """The `_meta` of the result, without the protocol's own keys, which `shape` adds again."""
         meta = self.members.get("_meta")
         if meta is None or len(meta) > bounds.PREVIEW_BYTES:
             return {}
@@ -170,13 +171,13 @@ class _Result(msgspec.Struct):
 
     @property
     def is_text(self) -> bool:
-        """Whether it is one text and nothing else, as data at most that text again."""
+        """Whether it is a single text without structured content, or with the same text as structured content."""
         if self.staying or not self.moved == len(self.texts) == 1:
             return False
         return self.structured is None or self.texts[0] == _text_in(self.structured)
 
     def document(self) -> tuple[bytes, str]:
-        """What is kept, in the form that is easiest to read without losing anything: text, data, or all of it."""
+        """The document to store, in the simplest form that loses nothing: text, data, or the whole result."""
         if self.is_text:
             return self.texts[0].encode(errors="replace"), "text/plain"
         says_the_same = self.moved == 0 or (self.moved == len(self.texts) == 1 and _looks_like_json(self.texts[0]))
@@ -194,10 +195,10 @@ _decode_block = msgspec.json.Decoder(_Block).decode
 
 
 def size_of(reply: Reply) -> int:
-    """About how many bytes a result takes; must cost nothing for one that only passes through."""
+    """Estimate the size of a result in bytes; must be cheap for forwarded results."""
     if isinstance(reply, RawReply):
         return len(reply.body)
-    if not isinstance(reply, ToolReply):
+    if not isinstance(reply, ToolResult):
         return 0
     size = 0
     if reply.structured_content is not UNSET:
@@ -215,7 +216,7 @@ def size_of(reply: Reply) -> int:
 
 
 def _read(reply: Reply) -> _Result | None:
-    """None for what is no result of a tool, such as a question back."""
+    """Parse a tool result; None for other replies, such as `input_required`."""
     whole = reply.body if isinstance(reply, RawReply) else _encode(reply)
     try:
         members = _decode_members(whole)
@@ -224,17 +225,12 @@ def _read(reply: Reply) -> _Result | None:
         blocks = _decode_list(members.get("content", b"[]"))
         found = [_decode_block(block) for block in blocks]
     except (msgspec.DecodeError, RecursionError):
-        return None  # whoever passes it on will have an opinion
+        return None  # not judged here: forwarded unchanged
     staying = [raw for raw, block in zip(blocks, found, strict=True) if block.type in _STAYS]
     if sum(map(len, staying)) > bounds.INLINE_BYTES:
         staying = []
     texts = [block.text for block in found if block.type == "text" and block.text is not UNSET]
     return _Result(members, whole, texts, staying, len(blocks) - len(staying))
-
-
-def _for_revision(blocks: list[Raw], revision: Revision) -> list[Any]:
-    """Blocks as they came; decoded for the revisions that must get them in other words."""
-    return list(blocks) if revision.resource_links else [msgspec.json.decode(raw, type=Content) for raw in blocks]
 
 
 def _told(result: _Result, kept: Kept | None, size: int) -> str:
@@ -252,22 +248,27 @@ def _preview(result: _Result) -> bytes:
     return whole_characters(data, bounds.PREVIEW_BYTES)
 
 
-def _keep_promise(short: ToolReply, structured: Raw, told: str, *, wraps: bool) -> None:
-    """Clients refuse a success without the data that the tool's schema promises.
+def _keep_promise(short: ToolResult, structured: Raw, told: str) -> None:
+    """Add structured content that fits the tool's output schema, because clients refuse a success without it.
 
-    A text is promised as any text, so the preview will do. Other data stay whole as long as they can
-    be sent at all; beyond that the call fails in so many words, which no schema forbids.
+    A schema for text accepts the preview. Other data stays complete as long as it fits into a message; beyond that the
+    result is marked as an error, which needs no structured content.
     """
     if _text_in(structured) is not None:
         short.structured_content = told if memoryview(structured)[0] == _QUOTE else {_WRAPPER: told}
-    elif len(structured) <= bounds.MESSAGE_BYTES:
-        short.structured_content = {_WRAPPER: structured} if wraps else structured
-    else:
+    elif _is_unsendable(structured):
         short.is_error = True
+    else:
+        short.structured_content = structured
+
+
+def _is_unsendable(structured: Raw | None) -> bool:
+    """Whether structured content is too large for any message and cannot be cut, as text can."""
+    return structured is not None and len(structured) > bounds.MESSAGE_BYTES and _text_in(structured) is None
 
 
 def _text_in(structured: Raw) -> str | None:
-    """The text of `"text"`, or of `{"result": "text"}`, its form in revisions that know objects only."""
+    """The text of `"text"`, or of `{"result": "text"}`, its form in revisions that allow objects only."""
     try:
         if memoryview(structured)[0] != _QUOTE:
             members = _decode_members(structured)

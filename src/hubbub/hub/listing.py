@@ -1,4 +1,4 @@
-"""All that a remote server lists, as it came."""
+"""Reads the complete lists of a remote server, without changing the entries."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import msgspec
 from msgspec import Raw
 
 from hubbub.client.client import Client
-from hubbub.client.listing import all_pages
-from hubbub.client.results import Received
-from hubbub.errors import RemoteError, TransportError
+from hubbub.client.listing import collect
+from hubbub.errors import InvalidResponse, RemoteError
 from hubbub.hub.snapshot import Entry, entries
 from hubbub.protocol.error_forms import METHOD_NOT_FOUND
 
@@ -24,7 +23,7 @@ _decode_items = msgspec.json.Decoder(list[Raw]).decode
 
 
 async def list_all(client: Client, what: str) -> tuple[Entry, ...]:
-    """One list, every page; empty if the server has no such list.
+    """Read all pages of one list; empty if the server has no such list.
 
     Raises: errors of `hubbub.errors`.
     """
@@ -36,12 +35,12 @@ async def list_all(client: Client, what: str) -> tuple[Entry, ...]:
     def items(page: Any) -> list[dict[str, Raw]]:
         if what == "tools":
             callable_names.update(tool.name for tool in page.tools)
-        return _items(page, what)
+        return _items(client.hide(page.raw), what)
 
     try:
-        found = entries(await all_pages(_pages(client, what), items), _KEYS[what])
+        found = entries(await collect(client, _pages(client, what), items), _KEYS[what])
     except RemoteError as error:
-        # Some declare what they do not have, and templates are never declared by themselves.
+        # Some servers declare lists that they do not have, and templates have no capability of their own.
         if error.code == METHOD_NOT_FOUND or what == "templates":
             return ()
         raise
@@ -50,7 +49,7 @@ async def list_all(client: Client, what: str) -> tuple[Entry, ...]:
     return found
 
 
-def _pages(client: Client, what: str) -> Callable[[str | None], Awaitable[Any]]:
+def _pages(client: Client, what: str) -> Callable[..., Awaitable[Any]]:
     match what:
         case "tools":
             return client.list_tools
@@ -62,9 +61,9 @@ def _pages(client: Client, what: str) -> Callable[[str | None], Awaitable[Any]]:
             return client.list_templates
 
 
-def _items(page: Received, what: str) -> list[dict[str, Raw]]:
+def _items(page: Raw, what: str) -> list[dict[str, Raw]]:
     try:
-        members = _decode(page.raw).get(_MEMBERS.get(what, what), _NOTHING)
+        members = _decode(page).get(_MEMBERS.get(what, what), _NOTHING)
         return [_decode(item) for item in _decode_items(members) if memoryview(item)[0] == ord("{")]
     except (msgspec.DecodeError, RecursionError) as error:
-        raise TransportError("INVALID_RESPONSE", f"The server's list of {what} cannot be read: {error}") from None
+        raise InvalidResponse(f"The server's list of {what} cannot be read: {error}") from None

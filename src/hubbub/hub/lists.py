@@ -1,7 +1,7 @@
 """Keeps the snapshot of a remote upstream up to date.
 
-Lists what changed, when it changed: everything after a connection, single lists when the
-server says so. One listing runs at a time; whoever asks meanwhile waits for it, or causes one more.
+Reads all lists after a connection, and single lists when the server reports a change. One listing runs at a time; a
+request during it causes one more.
 """
 
 from __future__ import annotations
@@ -9,21 +9,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET
 
+from hubbub import bounds
 from hubbub.client.client import Client
 from hubbub.client.watching import Change
 from hubbub.errors import DeadlineExceeded, HubbubError
+from hubbub.hub.capable_listing import CapableListing
 from hubbub.hub.listing import LISTS, list_all
 from hubbub.hub.snapshot import EMPTY_SNAPSHOT, Entry, Snapshot
 from hubbub.net.backoff import Backoff
 
 logger = logging.getLogger("hubbub.hub")
 
-_PAUSES_S: Final = (0.1, 0.5, 2.0, 10.0)
 _KINDS: dict[str, Literal["tools", "prompts", "resources"]] = {
     "tools": "tools",
     "prompts": "prompts",
@@ -41,49 +42,51 @@ class Lists:
         reach: Callable[[], Awaitable[Client]],
         *,
         list_s: float,
+        capable: CapableListing,
         on_change: Callable[[Change], Any],
         on_outcome: Callable[[HubbubError | None], Any],
     ) -> None:
         self._name = name
         self._reach = reach
         self._list_s = list_s
+        self._capable = capable
         self._on_change = on_change
         self._on_outcome = on_outcome
-        """Told after each listing; None: all went well."""
+        """Called after each listing, with its error or None."""
         self._outdated: set[str] = set()
         self._teller: Client | None = None
-        """Who told of a change last: where sessions are processes, the others may know nothing of it."""
+        """The client that reported the last change: if sessions are processes, the others may not have it."""
         self._listed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.snapshot = EMPTY_SNAPSHOT
         self.is_stale = False
 
     async def refresh(self) -> None:
-        """List everything, or wait for the listing that just does. Never raises for the upstream's faults."""
+        """Read all lists and wait for them. Never raises for failures of the upstream."""
         await self.outdate(*LISTS).wait()
 
     def outdate(self, *lists: str) -> asyncio.Event:
-        """These lists are no longer as they were; set once they were listed anew."""
+        """Mark lists as outdated; the returned event is set once they were read again."""
         self._outdated.update(lists)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
         return self._listed
 
-    def take(self, change: Change, teller: Client) -> None:
-        """What a server tells of its lists."""
+    def take(self, change: Change, teller: Client | None) -> None:
+        """Handle a change of a list; it is read from `teller`, or else from the first session."""
         self._teller = teller
         self.outdate(*(name for name, kind in _KINDS.items() if kind == change.kind))
 
     async def close(self) -> None:
-        """List no more."""
+        """Stop listing."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
         self._listed.set()
 
     async def _run(self) -> None:
-        # Some servers tell of a change whenever they are asked for a list.
-        pause = Backoff(_PAUSES_S, jitter=0)
+        # Some servers report a change whenever one of their lists is read.
+        pause = Backoff(bounds.UPSTREAM_LIST_PAUSES_S, jitter=0)
         while self._outdated:
             lists, self._outdated = self._outdated, set()
             listed, self._listed = self._listed, asyncio.Event()
@@ -121,19 +124,30 @@ class Lists:
             else:
                 fresh[name] = outcome
         self._replace(client, fresh)
+        if "tools" in fresh and not client.revision.stateless:
+            await self._capable.read(fresh["tools"], client.server_info.version)
+            self._replace(client, {"tools": fresh["tools"]})
         return failure
 
     def _replace(self, client: Client, fresh: dict[str, tuple[Entry, ...]]) -> None:
         before = self.snapshot
         info = client.server_info
+        more: frozenset[str] = before.capable_only
+        if "tools" in fresh:
+            known = {entry.name for entry in fresh["tools"]}
+            added = tuple(entry for entry in self._capable.tools if entry.name not in known)
+            fresh = fresh | {"tools": fresh["tools"] + added}
+            more = frozenset(entry.name for entry in self._capable.tools)
         self.snapshot = Snapshot(
             **{name: fresh.get(name, getattr(before, name)) for name in LISTS},
+            capable_only=more,
+            plain_version=self._capable.plain_version,
             capabilities=client.server_capabilities,
-            instructions=client.instructions,
+            instructions=client.hide(client.instructions),
             revision=client.revision,
-            name=info.name,
-            version=info.version,
-            title=None if info.title is UNSET else info.title,
+            name=client.hide(info.name),
+            version=client.hide(info.version),
+            title=None if info.title is UNSET else client.hide(info.title),
         )
         changed = {_KINDS[name]: None for name in fresh if _differ(getattr(before, name), fresh[name])}
         for kind in changed:

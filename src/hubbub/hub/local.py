@@ -1,13 +1,14 @@
-"""An upstream in this process: a pack, a server written in Python.
+"""An upstream in this process: a pack, or a server written in Python.
 
-Calls go straight to the server in their caller's own revision, and nothing is translated.
-They have a deadline, a limit and a breaker like those of a server elsewhere: a tool that hangs
-here must not hold its callers either. Its lists are asked for as any client would ask.
+Calls go directly to the server in their caller's own revision, without translation. They have a deadline, a limit and
+a circuit breaker as calls to remote servers have, because a tool that hangs must not block its callers. Its lists are
+read with list requests, as any client reads them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,11 +21,10 @@ from hubbub import bounds
 from hubbub.client.watching import LISTS as CHANGED_LISTS
 from hubbub.client.watching import Change
 from hubbub.errors import DeadlineExceeded, HubbubError, UpstreamUnavailable
-from hubbub.hub.breaker import Breaker
-from hubbub.hub.slots import Slots
+from hubbub.hub.admission import Breaker, Breakers, Slots
+from hubbub.hub.forwarding.forwarded_call import NoCaller
 from hubbub.hub.snapshot import EMPTY_SNAPSHOT, Entry, Snapshot, entries
 from hubbub.hub.upstream import Phase, Upstream, UpstreamOptions, UpstreamState
-from hubbub.ports import Peer
 from hubbub.protocol.jsonrpc import NULL
 from hubbub.protocol.model import NO_META, Call, Caller, Note, Reply
 from hubbub.protocol.params import PageParams
@@ -33,6 +33,8 @@ from hubbub.protocol.shape import shape
 from hubbub.server.audience import EVERY_SCOPE, RESOURCE_UPDATED
 from hubbub.server.methods import capabilities
 from hubbub.server.server import Server
+
+logger = logging.getLogger("hubbub.hub")
 
 _LISTS: Final = {
     "tools": ("tools/list", "tools", "name"),
@@ -60,7 +62,7 @@ class LocalUpstream:
         self._running: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._slots = Slots(f"calls to {id}", options.max_calls, options.max_waiting)
-        self._breaker = Breaker(options.breaker_failures)
+        self._breakers = Breakers(options.breaker_failures)
         self._phase: Phase = "idle"
         self._since = time.time()
         self._calls = self._failures = 0
@@ -70,20 +72,20 @@ class LocalUpstream:
 
     @property
     def snapshot(self) -> Snapshot:
-        """Its lists."""
+        """The lists as they were last read."""
         return self._snapshot
 
     @property
     def state(self) -> UpstreamState:
-        """How it is doing now."""
+        """Current state and counters."""
         return UpstreamState(
             id=self.id,
-            phase="down" if self._phase == "ready" and not self._breaker.is_closed else self._phase,
+            phase="down" if self._phase == "ready" and not self._breakers.is_closed else self._phase,
             transport="local",
             era=NEWEST_MODERN.era,
             version=NEWEST_MODERN.version,
-            reason=None if self._breaker.is_closed else self._breaker.reason,
-            retry_in_s=self._breaker.retry_in_s,
+            reason=None if self._breakers.is_closed else self._breakers.reason,
+            retry_in_s=self._breakers.retry_in_s,
             since=self._since,
             in_flight=self._slots.running + self._slots.lent,
             waiting=self._slots.waiting,
@@ -96,24 +98,24 @@ class LocalUpstream:
     async def start(self) -> None:
         """Open the server's lifespan, and read its lists.
 
-        Raises: whatever the lifespan raises.
+        Raises: the exceptions of the lifespan.
         """
         if self._running is not None:
             return
         opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._running = asyncio.create_task(self._run(opened))
         try:
-            await asyncio.shield(opened)
+            await opened
         except asyncio.CancelledError:
             self._stop.set()
             raise
         await self.refresh()
 
-    async def close(self, drain_s: float = bounds.UPSTREAM_DRAIN_S) -> None:
+    async def close(self, drain_s: float | None = None) -> None:
         """Take no more calls, let those that run finish, then close the lifespan."""
         self._set_phase("closing")
         try:
-            async with asyncio.timeout(drain_s):
+            async with asyncio.timeout(bounds.UPSTREAM_DRAIN_S if drain_s is None else drain_s):
                 await self._slots.idle()
         except TimeoutError:
             pass  # They go on for as long as their callers wait.
@@ -124,22 +126,26 @@ class LocalUpstream:
             await asyncio.wait([self._running])
 
     async def _run(self, opened: asyncio.Future[None]) -> None:
-        """One task opens and closes the lifespan: it may hold things that only their own task may close."""
+        """Open and close the lifespan in one task, because some context managers must be closed by their own task."""
         try:
             async with self.server.running():
                 self.server.audience.add(self)
                 self._set_phase("ready")
-                opened.set_result(None)
+                if not opened.done():  # `start` may have been cancelled
+                    opened.set_result(None)
                 await self._stop.wait()
                 self.server.audience.remove(self)
         except BaseException as error:
             self._set_phase("down")
-            if opened.done():
-                raise
             if isinstance(error, asyncio.CancelledError):
                 opened.cancel()
                 raise
-            opened.set_exception(error)
+            if not opened.done():
+                opened.set_exception(error)
+            elif isinstance(error, Exception):
+                logger.warning("lifespan_failed", extra={"server": self.id}, exc_info=True)
+            else:
+                raise
 
     # -- calls ---------------------------------------------------------------------------
 
@@ -147,54 +153,56 @@ class LocalUpstream:
         """Hand the call to the server."""
         if self._phase != "ready" and not (self._phase == "closing" and self.holds(call)):
             raise UpstreamUnavailable(self.id, "it is not running")
-        if not self._breaker.admit():
-            raise UpstreamUnavailable(self.id, self._breaker.reason, self._breaker.retry_in_s)
+        breaker = self._breakers.get(call.caller)
+        if not breaker.admit():
+            raise UpstreamUnavailable(self.id, breaker.reason, breaker.retry_in_s)
+        owner = call.caller.owner
         deadline = asyncio.get_running_loop().time() + self._options.timeout_s
         if call.deadline is not None:
             deadline = min(deadline, call.deadline)
         try:
-            await self._slots.take(deadline)
+            await self._slots.take(deadline, owner)
         except BaseException:
-            self._breaker.abandoned()
+            breaker.abandoned()
             raise
         try:
-            return await self._serve(call, asyncio.timeout_at(deadline))
+            return await self._serve(call, asyncio.timeout_at(deadline), breaker)
         finally:
-            self._slots.give_back()
+            self._slots.give_back(owner)
 
-    async def _serve(self, call: Call, limit: asyncio.Timeout) -> Reply:
+    async def _serve(self, call: Call, limit: asyncio.Timeout, breaker: Breaker) -> Reply:
         self._calls += 1
         if call.caller.capabilities:
-            call = msgspec.structs.replace(call, back=_Way(call.back, self._slots, limit))
+            call = msgspec.structs.replace(call, back=_ReturnPath(call, self._slots, limit))
         try:
             async with limit:
                 reply = await self.server.peer.request(call)
         except TimeoutError:
-            raise self._failed(DeadlineExceeded("The answer", self._options.timeout_s)) from None
+            raise self._failed(DeadlineExceeded("The answer", self._options.timeout_s), breaker) from None
         except asyncio.CancelledError:
-            self._breaker.abandoned()
+            breaker.abandoned()
             raise
         except HubbubError:
-            self._answered()
+            self._answered(breaker)
             raise
-        self._answered()
+        self._answered(breaker)
         return reply
 
-    def _answered(self) -> None:
-        was_closed = self._breaker.is_closed
-        self._breaker.succeeded()
+    def _answered(self, breaker: Breaker) -> None:
+        was_closed = breaker.is_closed
+        breaker.succeeded()
         if not was_closed and self.on_state is not None:
             self.on_state(self)
 
-    def _failed(self, error: HubbubError) -> UpstreamUnavailable:
+    def _failed(self, error: HubbubError, breaker: Breaker) -> UpstreamUnavailable:
         self._failures += 1
-        self._breaker.failed(error.message)
-        if not self._breaker.is_closed and self.on_state is not None:
+        breaker.failed(error.message)
+        if not breaker.is_closed and self.on_state is not None:
             self.on_state(self)
-        return UpstreamUnavailable(self.id, error.message, self._breaker.retry_in_s, may_have_executed=True)
+        return UpstreamUnavailable(self.id, error.message, breaker.retry_in_s, may_have_executed=True)
 
     def holds(self, call: Call) -> bool:
-        """Whether a call comes back for an exchange that waits in the server."""
+        """Whether a call resumes a suspended call of the server."""
         return self.server.rounds.holds(call)
 
     async def notify(self, note: Note) -> None:
@@ -210,7 +218,7 @@ class LocalUpstream:
         info = self.server.info
         self._snapshot = Snapshot(
             **found,
-            capabilities=capabilities(self.server, _asking("server/discover", PageParams(), self.server)),
+            capabilities=capabilities(),
             instructions=self.server.instructions,
             revision=NEWEST_MODERN,
             name=info.name,
@@ -224,36 +232,48 @@ class LocalUpstream:
             if (before.resources, before.templates) != (found["resources"], found["templates"]):
                 self.on_change(self, Change("resources"))
 
-    async def subscribe(self, uri: str) -> None:
-        """Hear of changes of a resource through `on_change`."""
+    async def subscribe(self, uri: str, principal: str | None = None) -> None:
+        """Report changes of a resource through `on_change`."""
         self._watched.add(uri)
 
     async def unsubscribe(self, uri: str) -> None:
-        """Hear of them no more."""
+        """Stop reporting changes of a resource."""
         self._watched.discard(uri)
 
     @property
     def scope(self) -> str:
-        """Whose changes it is told of: everybody's."""
+        """It receives the changes of all scopes and forwards them."""
         return EVERY_SCOPE
 
+    @property
+    def principal(self) -> None:
+        """None: it receives all changes and forwards them."""
+
+    def expect_capable(self, plain_version: str | None = None) -> bool:
+        """Do nothing: it lists the same tools to every client."""
+        return False
+
     def dedicate(self, caller: Caller) -> None:
-        """Nothing: it is told with each call who asks."""
+        """Do nothing: each call carries the capabilities of its caller."""
 
     def end_scope(self, scope: str) -> None:
-        """A caller's session has ended."""
+        """Notify the server that the session of a caller has ended."""
         self.server.end_scope(scope)
+
+    def end_revoked(self, is_revoked: Callable[[str], bool]) -> None:
+        """End the suspended calls of revoked callers."""
+        self.server.end_revoked(is_revoked)
 
     @property
     def watching(self) -> set[str]:
-        """The resources that it is told of."""
+        """The resources whose changes it receives."""
         return self._watched
 
     def hear(self, note: Note) -> None:
-        """The server tells of a change."""
+        """Handle a notification of the server about a change."""
         if note.method == RESOURCE_UPDATED:
             if note.params.uri in self._watched and self.on_change is not None:
-                self.on_change(self, Change("resource", note.params.uri, note.scope))
+                self.on_change(self, Change("resource", note.params.uri, note.scope, note.principal))
         elif note.method in CHANGED_LISTS:
             self._outdated = True
             if self._refreshing is None or self._refreshing.done():
@@ -268,12 +288,22 @@ class LocalUpstream:
         found: list[dict[str, Raw]] = []
         cursor: Any = UNSET
         while True:
-            reply = await self.server.request(_asking(method, PageParams(cursor=cursor), self.server))
+            reply = await self.server.request(_asking(method, PageParams(cursor=cursor)))
             members = _decode(msgspec.json.encode(shape(reply, NEWEST_MODERN, {})))
             found += _decode_entries(members[member])
             if "nextCursor" not in members:
-                return entries(found, key)
+                return tuple(self._with_scopes(method, entry) for entry in entries(found, key))
             cursor = msgspec.json.decode(members["nextCursor"], type=str)
+
+    def _with_scopes(self, method: str, entry: Entry) -> Entry:
+        """An entry with its required scopes, which lists do not contain."""
+        server = self.server
+        if method == "tools/list":
+            declared: Any = server.tools.find(entry.name)
+        else:
+            declared = server.prompts.get(entry.name) if method == "prompts/list" else server.resources.get(entry.name)
+        scopes = frozenset() if declared is None else declared.scopes
+        return msgspec.structs.replace(entry, scopes=scopes) if scopes else entry
 
     def _set_phase(self, phase: Phase) -> None:
         if phase != self._phase:
@@ -282,39 +312,48 @@ class LocalUpstream:
                 self.on_state(self)
 
 
-class _Way:
-    """The way back of one call: while its caller is asked something, neither its time runs nor does it hold a slot."""
+class _ReturnPath:
+    """The `ReturnPath` of one call: while its caller answers a request, its timeout is paused and its slot is lent."""
 
-    def __init__(self, back: Peer, slots: Slots, limit: asyncio.Timeout) -> None:
-        self._back = back
+    def __init__(self, call: Call, slots: Slots, limit: asyncio.Timeout) -> None:
+        self._back = call.back
+        self._owner = call.caller.owner
         self._slots = slots
         self._limit = limit
 
     async def request(self, call: Call) -> Reply:
-        """Ask the caller."""
+        """Send a request to the caller."""
         loop, when = asyncio.get_running_loop(), self._limit.when()
-        if when is None:  # it is being asked something else already
+        if when is None:  # another request to the caller is pending
             return await self._back.request(call)
         left = when - loop.time()
         self._set_deadline(None)
-        self._slots.lend()
+        self._slots.lend(self._owner)
         try:
             return await self._back.request(call)
         finally:
-            self._slots.take_again()
+            self._slots.take_again(self._owner)
             self._set_deadline(loop.time() + left)
 
     def _set_deadline(self, when: float | None) -> None:
-        with suppress(RuntimeError):  # The call is over, and something that it left behind still asks.
+        with suppress(RuntimeError):  # The call has ended, but a task that it left behind still sends requests.
             self._limit.reschedule(when)
 
     async def notify(self, note: Note) -> None:
-        """Tell the caller."""
+        """Send a notification to the caller."""
         await self._back.notify(note)
 
+    def send_nowait(self, note: Note) -> bool:
+        """Queue a notification on the caller's own return path."""
+        return self._back.send_nowait(note)
 
-def _asking(method: str, params: PageParams, back: Peer) -> Call:
-    """A question of the hub's own."""
-    caller = Caller(revision=NEWEST_MODERN)
+    async def release(self) -> None:
+        """End the caller's open stream."""
+        await self._back.release()
+
+
+def _asking(method: str, params: PageParams) -> Call:
+    """A list request of the hub itself, with every scope; the front filters the items for each caller."""
+    caller = Caller(revision=NEWEST_MODERN, has_every_scope=True)
     raw = Raw(msgspec.json.encode(params))
-    return Call(id=NULL, method=method, raw=raw, params=params, meta=NO_META, caller=caller, back=back)
+    return Call(id=NULL, method=method, raw=raw, params=params, meta=NO_META, caller=caller, back=NoCaller())

@@ -1,7 +1,7 @@
-"""Which method does what in a hub: look up who has it, and pass the call on.
+"""The MCP methods of a hub: look up the upstream of an item, and forward the call to it.
 
-Those of the connection itself are a server's own (`hubbub.server.methods`). Questions,
-progress, logs and cancellation are the upstream's matter: the call carries its way back.
+Methods of the connection itself are those of a server (`hubbub.server.methods`). Upstreams handle requests to the
+caller, progress, logs and cancellation, through the return path that the call carries.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from hubbub.errors import (
     ArgumentsInvalid,
     HubbubError,
     MethodNotFound,
-    Overloaded,
     RemoteError,
     ResourceNotFound,
     ToolNotFound,
 )
 from hubbub.hub.config import CALL
+from hubbub.hub.forwarding.forwarded_call import principal_of
 from hubbub.hub.own import CallArguments
 from hubbub.hub.rewriting import (
     bare,
@@ -52,14 +52,14 @@ _OWN_SCHEME = "hub://"
 
 
 def call_tool(front: Front, call: Call) -> Coroutine[Any, Any, Reply]:
-    item = front.shown.tool(call.params.name)
+    item = front.visible_to(call.caller).shown.tool(call.params.name)
     if item is not None:
         return _pass_on(front, call, item)
     return _call_own(front, call) if front.has_own_tool(call.params.name) else _call_unlisted(front, call)
 
 
 async def _call_unlisted(front: Front, call: Call) -> Reply:
-    return await _pass_on(front, call, await front.find_tool(call.params.name))
+    return await _pass_on(front, call, await front.find_tool(call.params.name, call.caller))
 
 
 def _pass_on(front: Front, call: Call, item: Item) -> Coroutine[Any, Any, Reply]:
@@ -85,7 +85,7 @@ async def _call_own(front: Front, call: Call) -> Reply:
 
 
 async def call_by_name(front: Front, call: Call) -> Reply:
-    """In the plain dialect a tool is also a method, and its arguments are the params."""
+    """Call a tool as a method: in the plain dialect the params are its arguments."""
     if call.caller.revision.is_mcp:
         raise MethodNotFound(call.method)
     try:
@@ -95,6 +95,7 @@ async def call_by_name(front: Front, call: Call) -> Reply:
 
 
 async def list_tools(front: Front, call: Call) -> Reply:
+    front.hub.note_capabilities(call.caller)
     await front.hub.connected()
     return front.page("tools", call)
 
@@ -116,10 +117,10 @@ async def read_resource(front: Front, call: Call) -> Reply:
     uri = call.params.uri
     if uri.startswith(_OWN_SCHEME) and front.resources.find(uri) is not None:
         return await own.read_resource(front, call)
-    found = front.locate(uri)
+    found = front.locate(uri, call.caller)
     if found is None:
         await front.hub.connected()
-        found = front.locate(uri)
+        found = front.locate(uri, call.caller)
     if found is not None:
         return await _read(front, call, found)
     _, reply = await _read_somewhere(front, call)
@@ -137,7 +138,7 @@ async def _read(front: Front, call: Call, found: Watched) -> Reply:
 
 
 async def _read_somewhere(front: Front, call: Call) -> tuple[str, Reply]:
-    """Ask everybody who may have what nobody lists; the first who knows it answers."""
+    """Try every upstream that has resources, in order; return the first that has this unlisted URI."""
     failure: HubbubError = ResourceNotFound(call.params.uri)
     for server in front.readers():
         try:
@@ -151,8 +152,7 @@ async def _read_somewhere(front: Front, call: Call) -> tuple[str, Reply]:
 
 async def subscribe(front: Front, call: Call) -> Reply:
     uri, watching = call.params.uri, call.caller.watching
-    if uri not in watching and len(watching) >= bounds.SUBSCRIPTIONS:
-        raise Overloaded("subscriptions", bounds.SUBSCRIPTIONS)
+    own.check_subscriptions(watching | {uri})
     is_new = uri not in watching
     watching.add(uri)
     try:
@@ -171,32 +171,31 @@ async def unsubscribe(front: Front, call: Call) -> Reply:
 
 
 async def _watch(front: Front, call: Call, uri: str) -> Watched | None:
-    """Have a resource watched where it is; None for those of the hub itself."""
+    """Subscribe to a resource at its upstream; None for resources of the hub itself."""
     if uri.startswith(_OWN_SCHEME) and front.resources.find(uri) is not None:
         return None
-    found = front.locate(uri)
+    found = front.locate(uri, call.caller)
     if found is None:
         await front.hub.connected()
-        found = front.locate(uri)
+        found = front.locate(uri, call.caller)
     if found is None:
-        # Many servers let anything be watched, so who has it must be asked otherwise.
+        # Many servers accept a subscription to any URI, so a read has to show which server has it.
         server, _ = await _read_somewhere(front, reading(call, uri))
         found = Watched(server, uri)
-    await front.hub.subscriptions.watch(found, uri)
+    await front.hub.subscriptions.watch(found, uri, principal_of(call.caller))
     return found
 
 
 async def listen(front: Front, call: Call) -> Reply:
     uris = call.params.notifications.resource_subscriptions
-    if len(uris) > bounds.SUBSCRIPTIONS:
-        raise Overloaded("subscriptions", bounds.SUBSCRIPTIONS)
+    own.check_subscriptions(uris)
     held: list[Watched] = []
     try:
         for uri in dict.fromkeys(uris):
             try:
                 place = await _watch(front, call, uri)
             except HubbubError:
-                continue  # what cannot be watched now is not told of; the rest still is
+                continue  # this resource is not watched; the others are
             if place is not None:
                 front.hub.subscriptions.hold(place)
                 held.append(place)
@@ -215,7 +214,7 @@ async def list_prompts(front: Front, call: Call) -> Reply:
 
 
 async def get_prompt(front: Front, call: Call) -> Reply:
-    item = await front.find_prompt(call.params.name)
+    item = await front.find_prompt(call.params.name, call.caller)
     peer = front.hub.peers[item.server]
     return await peer.request(call if item.own == item.name == call.params.name else renamed(call, item.own))
 
@@ -223,12 +222,14 @@ async def get_prompt(front: Front, call: Call) -> Reply:
 async def complete(front: Front, call: Call) -> Reply:
     reference = call.params.ref
     if reference.type == "ref/prompt":
-        item = await front.find_prompt(reference.name)
+        item = await front.find_prompt(reference.name, call.caller)
         server, changed = item.server, {"name": item.own} if item.own != reference.name else {}
     else:
         await front.hub.connected()
-        template = front.shown.templates.get(reference.uri)
-        found = Watched(template.server, template.own) if template is not None else front.locate(reference.uri)
+        template = front.visible_to(call.caller).shown.templates.get(reference.uri)
+        found = front.locate(reference.uri, call.caller)
+        if template is not None:
+            found = Watched(template.server, template.own)
         if found is None:
             raise ResourceNotFound(reference.uri)
         server, changed = found.server, {"uri": found.uri} if found.uri != reference.uri else {}
@@ -244,24 +245,26 @@ async def complete(front: Front, call: Call) -> Reply:
 
 
 async def _introduce(front: Front) -> None:
-    """Clients ask only once what there is to know, so those servers are waited for that do not take long."""
+    """Collect the instructions; clients read them only once, so wait a short time for servers to connect."""
     await front.hub.connected(bounds.HUB_GREETING_S)
     front.introduce()
 
 
 async def initialize(front: Front, call: Call) -> Reply:
-    if call.caller.scope == THE_PROCESS:  # as on stdio, where nobody else will come
+    if call.caller.scope == THE_PROCESS:  # as on stdio: there is no other client
         front.hub.dedicate(call.caller)
+    front.hub.note_capabilities(call.caller)
     await _introduce(front)
     return await own.initialize(front, call)
 
 
 async def discover(front: Front, call: Call) -> Reply:
+    front.hub.note_capabilities(call.caller)
     await _introduce(front)
     return await own.discover(front, call)
 
 
-_EVERY_ERA: dict[str, Any] = {
+_FORWARDED: dict[str, Any] = {
     "tools/list": list_tools,
     "tools/call": call_tool,
     "resources/list": list_resources,
@@ -270,14 +273,14 @@ _EVERY_ERA: dict[str, Any] = {
     "prompts/list": list_prompts,
     "prompts/get": get_prompt,
     "completion/complete": complete,
-}
-_OLDER: dict[str, Any] = _EVERY_ERA | {
     "initialize": initialize,
+    "server/discover": discover,
     "resources/subscribe": subscribe,
     "resources/unsubscribe": unsubscribe,
+    "subscriptions/listen": listen,
 }
-METHODS: dict[str, dict[str, Any]] = {
-    "modern": own.METHODS["modern"] | _EVERY_ERA | {"server/discover": discover, "subscriptions/listen": listen},
-    "legacy": own.METHODS["legacy"] | _OLDER,
-    "plain": own.METHODS["plain"] | _OLDER,
+METHODS: dict[str, dict[str, own.Method]] = {
+    era: {name: _FORWARDED.get(name, method) for name, method in methods.items()}
+    for era, methods in own.METHODS.items()
 }
+"""The methods of a server, with those that a hub forwards in place of the server's own."""

@@ -1,10 +1,9 @@
-"""The names under which clients see what many servers have. Pure: values in, values out.
+"""Assigns the names under which clients see what many servers have. No I/O.
 
-A name stays as its server gave it unless two servers have the same; then both get their
-server's name in front (`github__search`), and the bare one tells whom it could mean. That
-long form can always be called; so a name that looks like another server's gets one in front
-too. The outcome depends on what the servers have and on their order in the file, never on who
-connected first.
+A name stays as its server gave it unless two servers have the same; then both get their server's prefix
+(`github__search`), and a call of the bare name fails with a list of the names that it could mean. The prefixed form
+can always be called, so a name that begins with another server's prefix gets its own in front. The result depends on
+the names of the servers and their order in the file, never on which server connected first.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Prefixing: TypeAlias = Literal["collision", "always", "never"]
 
 
 class Offer(NamedTuple):
-    """Something that one server has."""
+    """A tool or prompt of one server, by its own name there."""
 
     server: str
     name: str
@@ -38,7 +37,7 @@ class Rule(msgspec.Struct, frozen=True):
     prefix: Prefixing = "collision"
     prefix_text: str | None = None
     renamed: Mapping[str, str] = {}
-    """Names that the user gave, by the server's own."""
+    """Names that the user configured, by the server's own."""
 
 
 class Collision(msgspec.Struct, frozen=True):
@@ -47,39 +46,39 @@ class Collision(msgspec.Struct, frozen=True):
     name: str
     servers: tuple[str, ...]
     listed: tuple[str, ...]
-    """What they are called instead; empty for one that is not listed at all."""
+    """The name that each gets instead; empty for one that is not listed."""
 
 
 class Names(msgspec.Struct, frozen=True):
-    """Who is called what."""
+    """The assigned names."""
 
     listed: dict[Offer, str]
-    """In the order of the offers; without those that lost their name to an earlier one."""
+    """In the order of the offers, without those whose name an earlier one keeps."""
     callable: dict[str, Offer]
-    """Every name that means exactly one of them: the listed ones, the long ones, the uncut ones."""
+    """Every name that means exactly one offer: listed, prefixed and not shortened ones."""
     ambiguous: dict[str, tuple[str, ...]]
-    """Names that could mean several, with the names that do not."""
+    """Ambiguous names, with the listed names of the offers that they could mean."""
     collisions: tuple[Collision, ...]
     wanted: dict[Offer, str] = {}
-    """What each would be called if it were alone, and names had no limit."""
+    """The name of each without collisions and without the length limit."""
 
 
 class Style(msgspec.Struct, frozen=True):
-    """What names may look like."""
+    """Limits on the length and characters of names."""
 
     limit: int
     safe: bool = False
     """Only letters, digits, `_` and `-`."""
 
     def shown(self, name: str) -> str:
-        """The name in this style."""
+        """Shorten and replace characters as this style requires."""
         if len(name) <= self.limit and not self.safe:
             return name
         return cut(_UNSAFE.sub("_", name) if self.safe else name, self.limit)
 
 
 def assign(offers: Sequence[Offer], rules: Mapping[str, Rule], style: Style) -> Names:
-    """Name everything that the servers have; offers come in the order of the file."""
+    """Assign a name to each offer; offers are in the order of the file."""
     wanted = {offer: _wanted(offer, rules[offer.server]) for offer in offers}
     groups: dict[str, list[Offer]] = {}
     for offer, name in wanted.items():
@@ -114,18 +113,18 @@ def long_name(offer: Offer, rule: Rule) -> str:
 
 
 def prefix_of(server: str, rule: Rule) -> str:
-    """What stands for a server in front of its names."""
+    """The prefix of a server's names, without the separator."""
     return rule.prefix_text if rule.prefix_text is not None else _UNSAFE.sub("_", server)
 
 
 def scheme_of(server: str) -> str:
-    """What stands for a server in front of a URI: letters that a scheme may have."""
+    """The prefix of a server's URIs, with only the characters that a scheme allows."""
     name = _NO_SCHEME.sub("-", server).lower()
     return name if name[:1].isalpha() else f"s{name}"
 
 
 def cut(name: str, limit: int, digest: int = _DIGEST_CHARACTERS) -> str:
-    """The name within the limit; a longer one ends with a digest of the whole."""
+    """Shorten a name to the limit; a shortened name ends with a digest of the whole."""
     return name if len(name) <= limit else _marked(name, name, limit, digest)
 
 
@@ -143,18 +142,18 @@ def _wanted(offer: Offer, rule: Rule) -> str:
 
 
 def _is_fixed(offer: Offer, rules: Mapping[str, Rule]) -> bool:
-    """Whether its name must not get anything in front: the user said so."""
+    """Whether the config rules out a prefix for this name."""
     rule = rules[offer.server]
     return rule.prefix == "never" or offer.name in rule.renamed
 
 
 def _winner(group: list[Offer], rules: Mapping[str, Rule]) -> Offer | None:
-    """Who keeps a name that is not one server's alone: the first whose name is fixed, else nobody."""
+    """The offer that keeps a contested name: the first whose name is fixed, or None."""
     return next((offer for offer in group if _is_fixed(offer, rules)), None)
 
 
 def _looking_foreign(wanted: Mapping[Offer, str], rules: Mapping[str, Rule]) -> Set[Offer]:
-    """What looks like another server's, though nobody said so: whoever calls `github__search` means github."""
+    """Offers whose name begins with another server's prefix: `github__search` must always mean the server `github`."""
     fronts = {server: tuple(_fronts(server, rule)) for server, rule in rules.items()}
     found = set()
     for offer, name in wanted.items():
@@ -166,7 +165,7 @@ def _looking_foreign(wanted: Mapping[Offer, str], rules: Mapping[str, Rule]) -> 
 
 
 def _marked_free(name: str, offer: Offer, taken: set[str], limit: int) -> str:
-    """The name with a digest of who has it, as long as it takes until nobody else does."""
+    """Append a digest of the offer to a name, as long as needed to make it unique."""
     for digest in range(_DIGEST_CHARACTERS, _MOST_DIGEST_CHARACTERS):
         marked = _marked(name, "\0".join(offer), max(limit, digest + 1), digest)
         if marked not in taken:
@@ -203,7 +202,7 @@ def _callable(
 
 
 def _fronts(server: str, rule: Rule) -> list[str]:
-    """What may stand in front of the names of a server."""
+    """The prefixes that are accepted for a server, with the separator."""
     prefixes = dict.fromkeys((prefix_of(server, rule), prefix_of(server, Rule())))
     return [prefix + SEPARATOR for prefix in prefixes]
 

@@ -1,7 +1,7 @@
-"""The hub's own tools and resources: what every front has besides what its servers have.
+"""The hub's own tools and resources, which every front has besides those of its servers.
 
-Registered on each front like on any server, so that they see that front's view and nothing
-else. `hub.call` is only declared here: the front passes it on raw.
+They are registered on each front as on any server, so that they see only that front's view. `hub.call` is only
+declared here: the front forwards its arguments without decoding them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from hubbub.hub.config import CALL, OWN, SEARCH, STATUS, STATUS_URI
 from hubbub.hub.entries import entry_for
 from hubbub.hub.snapshot import Entry
 from hubbub.hub.status import HubStatus, status_of
+from hubbub.protocol.meta_keys import HUB, own_meta
 from hubbub.protocol.names import safe_name
 from hubbub.protocol.revisions import NEWEST_LEGACY, NEWEST_MODERN
 from hubbub.protocol.wire import ToolAnnotations
+from hubbub.server.context import Context
 
 if TYPE_CHECKING:
     from hubbub.hub.front import Front
 
-_HUB_KEY: Final = "hubbub/hub"
 _STATUS_NAMES: Final = (STATUS, safe_name(STATUS))
 _READS: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _decode = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -46,11 +47,11 @@ class FoundTools(msgspec.Struct):
 
     tools: list[Found]
     total: int
-    """How many tools there are to search in."""
+    """Number of tools that were searched."""
 
 
-class CallArguments(msgspec.Struct):
-    """What `hub.call` takes."""
+class CallArguments(msgspec.Struct, forbid_unknown_fields=True):
+    """Arguments of `hub.call`."""
 
     name: str
     arguments: Raw = Raw(b"{}")
@@ -63,26 +64,30 @@ _CALL_SCHEMA: Final = {
         "arguments": {"type": "object", "description": "What the tool takes, as its inputSchema says."},
     },
     "required": ["name"],
+    "additionalProperties": False,
 }
 
 
 def add_own(front: Front) -> None:
-    """Give a front the tools and resources of the hub."""
+    """Register the hub's own tools and resources on a front."""
 
-    @front.tool(name=STATUS, annotations=_READS, meta={_HUB_KEY: front.hub.id})
-    async def status() -> HubStatus:
+    @front.tool(name=STATUS, annotations=_READS, meta=own_meta(HUB, front.hub.id))
+    async def status(context: Context) -> HubStatus:
         """Tell which servers are behind this hub, how each is doing, and what is wrong."""
-        return status_of(front)
+        return status_of(front, context.caller)
 
     @front.tool(name=SEARCH, annotations=_READS)
     async def search(
         query: Annotated[str, msgspec.Meta(description="A few words on what is to be done.")],
         limit: Annotated[int, msgspec.Meta(ge=1, le=bounds.HUB_FOUND_TOOLS)] = 10,
+        *,
+        context: Context,
     ) -> FoundTools:
         """Find tools for a task among all that this hub has; call them with hub.call."""
         await front.hub.connected()
-        items = front.index.find(query, limit)
-        return FoundTools([_found(front, item) for item in items], len(front.shown.tools))
+        seen = front.visible_to(context.caller)
+        front.hub.remember_names(front.hub.catalog)
+        return FoundTools([_found(front, item) for item in seen.index.find(query, limit)], len(seen.shown.tools))
 
     @front.tool(name=CALL, input_schema=_CALL_SCHEMA)
     async def call() -> None:
@@ -90,13 +95,13 @@ def add_own(front: Front) -> None:
         raise ToolError("hub.call is passed on by the hub itself")
 
     @front.resource(STATUS_URI, name="status", mime_type="application/json")
-    async def read_status() -> HubStatus:
+    async def read_status(context: Context) -> HubStatus:
         """Which servers are behind this hub, and how each is doing."""
-        return status_of(front)
+        return status_of(front, context.caller)
 
 
 def own_items(front: Front) -> dict[str, dict[str, Item]]:
-    """What a front has of its own, in the form of what its servers have."""
+    """The hub's own tools and resources of a front, as catalog items."""
     resources = [entry for _, entry in front.resources.entries()]
     templates = [function.template_entry for function in front.resources.templates()]
     tools = [(front.tools.listed_name(tool), tool.entry(NEWEST_MODERN)) for tool in front.tools.all()]

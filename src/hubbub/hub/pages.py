@@ -1,8 +1,7 @@
-"""The lists of one front, encoded once for each revision and kept until something changes.
+"""The lists of one front, encoded once for each revision and cached until something changes.
 
-A page is the bytes of its entries; a thousand callers get the same ones. A cursor is sealed
-and names the last entry shown, so that changes between two pages neither skip nor repeat
-what stayed.
+A page is the encoded bytes of its entries, shared by all callers. A cursor is sealed and names the last entry sent, so
+that changes between two pages neither skip nor repeat the entries that remain.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class _Cursor(msgspec.Struct, array_like=True):
 
 
 class Pages:
-    """The lists of one front, as they are until `forget`."""
+    """The encoded lists of one front, cached until `forget`."""
 
     def __init__(self, items: Callable[[Kind], Mapping[str, Item]], health: Callable[[str], Health]) -> None:
         self._items = items
@@ -67,7 +66,7 @@ class Pages:
         self._pages: dict[tuple[Kind, str, int], tuple[Raw, str | UnsetType]] = {}
 
     def forget(self) -> None:
-        """Something has changed."""
+        """Drop all pages, because an item or the health of a server has changed."""
         self._pages.clear()
 
     def page(
@@ -78,10 +77,10 @@ class Pages:
         sealer: Sealer,
         descriptions: Mapping[str, str],
     ) -> Reply:
-        """One page of a list.
+        """Return one page of a list.
 
         Raises:
-            InvalidParams: the cursor is not one of ours.
+            InvalidParams: the cursor was not issued by this list.
         """
         items = self._items(kind)
         start = 0 if cursor is UNSET else _start(list(items), _open(cursor, kind, sealer))
@@ -125,7 +124,7 @@ def _open(text: str, kind: Kind, sealer: Sealer) -> _Cursor:
 
 
 def _start(names: list[str], cursor: _Cursor) -> int:
-    """Behind the last entry shown; where that is gone, where it was."""
+    """The index after the last entry sent; if that entry is gone, the index where it was."""
     if 0 < cursor.index <= len(names) and names[cursor.index - 1] == cursor.name:
         return cursor.index
     try:

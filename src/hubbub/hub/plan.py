@@ -1,7 +1,6 @@
-"""What would change: the difference between two configurations of a hub, as steps that can be read.
+"""The difference between two configurations of a hub, as steps for people.
 
-Pure. `hubbub plan` shows it before, the log tells it after; bringing a running hub from one
-configuration to the next is `Hub.apply`.
+No I/O. `hubbub plan` shows it before a reload, and the log after one; `Gateway.apply` changes the running hub.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _KEY_BYTES: Final = 16
 
 
 class Field(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One value that differs. Of a secret only that it does."""
+    """One value that differs, without the values of a secret."""
 
     key: str
     before: str | None = None
@@ -35,16 +34,16 @@ class Field(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One part of the hub that comes, goes or changes."""
+    """One part of the hub that is added, removed or changed."""
 
     action: Action
     part: Part
     name: str
     fields: tuple[Field, ...] = ()
     way: str = ""
-    """How a server is reached, for people."""
+    """How a server is reached, as text for people."""
     reconnects: bool = False
-    """Whether a changed server, or every server, is parted with and reached anew once its calls are done."""
+    """Whether the changed server, or for the hub's settings every server, is replaced by a new connection."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,14 +58,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def diff(before: HubConfig, after: HubConfig, settings: tuple[ServeSettings, ServeSettings] | None = None) -> Plan:
-    """What differs between two configurations, and between the settings of their processes if given."""
+    """Compare two configurations, and the settings of their processes if given."""
     key = secrets.token_bytes(_KEY_BYTES)
     then, now = settings if settings is not None else (None, None)
     return compare(describe(before, key, then), describe(after, key, now))
 
 
 def compare(before: Description, after: Description) -> Plan:
-    """What differs between two descriptions that were made with the same key."""
+    """Compare two descriptions that were made with the same key."""
     hub = (*_fields(before.hub, after.hub), *_order(before, after))
     reconnects = any(field.key in LIMITS_OF_SERVERS for field in hub)
     settings = [Step(action="change", part="hub", name="hub", fields=hub, reconnects=reconnects)] if hub else []
@@ -105,7 +104,7 @@ def _fields(before: Leaves, after: Leaves) -> Iterator[Field]:
 
 
 def _order(before: Description, after: Description) -> Iterator[Field]:
-    """Of two servers with the same name for something, the first may win; so their order matters."""
+    """Compare the order of the servers, which decides which of two servers keeps a name."""
     then = [name for name in before.servers if name in after.servers]
     now = [name for name in after.servers if name in before.servers]
     if then != now:
@@ -113,7 +112,7 @@ def _order(before: Description, after: Description) -> Iterator[Field]:
 
 
 def _way(leaves: Leaves) -> str:
-    """How a server is reached, for people."""
+    """How a server is reached, as text for people."""
     ways = [str(leaves[key].shown) for key in _WAYS if key in leaves]
     if "command" in leaves and "args" in leaves and leaves["args"].shown != NOTHING:
         ways.append(str(leaves["args"].shown))

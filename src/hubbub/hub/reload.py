@@ -1,9 +1,8 @@
-"""Keeps a running hub in step with the files that describe it.
+"""Applies changed settings files to a running hub.
 
-Read again when a file changes, or when somebody asks (SIGHUP). Files that are wrong change
-nothing: the hub goes on as it was, and the log and `hub.status` say what is wrong and
-where. What could only change with a new process is named. How the files are read is
-given by `hubbub.app`, what a change does to connections and lists is `Hub.apply`.
+The files are read again when one of them changes, and on SIGHUP. Invalid files change nothing: the hub keeps its
+configuration, and the log and `hub.status` report the problem. Settings that need a new process are reported too.
+`hubbub.assembly.reloading` reads the files; `Gateway.apply` changes connections and lists.
 """
 
 from __future__ import annotations
@@ -28,12 +27,14 @@ logger = logging.getLogger("hubbub.hub")
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
-    """What the files say."""
+    """The configuration that was read from the files."""
 
     config: HubConfig
     settings: ServeSettings
     files: tuple[Path, ...] = ()
-    """Those that it was read from."""
+    """The files that it was read from."""
+    also_watched: tuple[Path, ...] = ()
+    """Trust records, which decide whether the files are used."""
 
 
 class ReloadState(msgspec.Struct, kw_only=True, rename="camel"):
@@ -41,29 +42,29 @@ class ReloadState(msgspec.Struct, kw_only=True, rename="camel"):
 
     files: list[str] = []
     is_watching: bool = False
-    """Whether changes are noticed by themselves."""
+    """Whether the files are watched for changes."""
     reloads: int = 0
-    """How often something was taken over."""
+    """Number of reloads that changed something."""
     last_at: float | None = None
     """When the files were last read after the start, in seconds since 1970."""
     problem: str | None = None
-    """Why the files as they are now are not in effect."""
+    """Why the current files are not in effect."""
     needs_restart: list[str] = []
     """Settings that differ from those that the process started with."""
 
 
 class Reloadable(Protocol):
-    """What is brought from one configuration to the next: a hub."""
+    """A hub whose configuration can be replaced."""
 
     async def apply(self, config: HubConfig) -> None:
-        """Take it over, all or nothing.
+        """Apply the whole configuration or nothing.
 
         Raises: HubbubError, and then nothing has changed.
         """
 
 
 class Reloader:
-    """Reads again, compares, and applies, one reading after another."""
+    """Reads the files again, compares, and applies the changes, one reload at a time."""
 
     def __init__(
         self,
@@ -75,25 +76,25 @@ class Reloader:
         changed: Callable[[Reloader], None] = lambda reloader: None,
     ) -> None:
         self.loaded = loaded
-        """What is in effect."""
+        """The configuration in effect."""
         self.state = ReloadState(files=list(map(str, loaded.files)))
         self._hub = hub
         self._load = load
         self._told = told
-        """Gets a line for the person who started the hub."""
+        """Called with a line for the person who started the hub."""
         self._changed = changed
-        """Is called after each reading."""
+        """Called after each reload."""
         self.started_with = loaded.settings
-        """The settings that hold for the life of the process."""
+        """The settings that are fixed for the life of the process."""
         self._asked = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
 
     def ask(self) -> None:
-        """Read again soon, whether or not anything has changed."""
+        """Request a reload, whether or not a file has changed."""
         self._asked.set()
 
     async def run(self) -> None:
-        """Do so until cancelled."""
+        """Watch the files and reload until cancelled."""
         try:
             while True:
                 self._watch()
@@ -104,7 +105,7 @@ class Reloader:
             self._unwatch()
 
     async def reload(self) -> Plan | None:
-        """Read and apply; what differed, or None if the files are wrong."""
+        """Read the files and apply them; return what differed, or None if they are invalid."""
         self.state.last_at = time.time()
         try:
             loaded = await asyncio.to_thread(self._load)
@@ -114,7 +115,7 @@ class Reloader:
         except HubbubError as error:
             self._refused(redact(error.message))
             return None
-        except Exception as error:  # Whatever is wrong with new settings must not end a hub that works.
+        except Exception as error:  # No error in new settings may end a hub that works.
             logger.exception("reload_failed")
             self._refused(redact(f"{type(error).__name__}: {error}"))
             return None
@@ -143,8 +144,8 @@ class Reloader:
         self._changed(self)
 
     def _watch(self) -> None:
-        """Watch the files that are in effect, if they are to be watched."""
-        files = self.loaded.files if self.loaded.config.hub.reload else ()
+        """Watch the files that are in effect, if `reload` is set."""
+        files = (*self.loaded.files, *self.loaded.also_watched) if self.loaded.config.hub.reload else ()
         self.state.is_watching = bool(files)
         if self._watching is not None and self._watching.get_name() == str(files) and not self._watching.done():
             return

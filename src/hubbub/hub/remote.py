@@ -1,25 +1,25 @@
-"""An upstream that is reached through a client: a command, an address.
+"""An upstream that is reached through a client: a command or a URL.
 
-Connected when first needed and kept so. Each call goes out in its caller's name: on the one
-session of a modern server, which is told with every request who asks, or on a session
-for this caller where a legacy server has to know from the start. A call is sent once, ever.
+It is connected when first needed, and kept connected. A modern server gets the capabilities of the caller with each
+request; a legacy server needs them when a session starts, so callers that declare some get sessions of their own. A
+call is never sent twice.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-import msgspec
 from msgspec import UNSET
 
 from hubbub import bounds
 from hubbub.client.client import Client
 from hubbub.client.config import ServerConfig
 from hubbub.client.keeping import Keeper
-from hubbub.client.passing import Passing
+from hubbub.client.known_eras import SHARED, KnownEras
 from hubbub.client.watching import Change
 from hubbub.errors import (
     ConnectionClosed,
@@ -30,25 +30,28 @@ from hubbub.errors import (
     TransportError,
     UpstreamUnavailable,
 )
-from hubbub.hub.breaker import Breaker
+from hubbub.hub.admission import Breaker, Breakers, Slots
+from hubbub.hub.capable_listing import CapableListing, check_capable
+from hubbub.hub.forwarding.forwarded_call import INPUT_METHODS, ForwardedCall, can_be_asked
+from hubbub.hub.forwarding.session_pool import UpstreamSession
+from hubbub.hub.forwarding.upstream_link import UpstreamLink
 from hubbub.hub.lists import Lists
-from hubbub.hub.passage import Passage, scope_of
-from hubbub.hub.questions import Questions, askable
-from hubbub.hub.sessions import Pool, UpstreamSession, kind_for
-from hubbub.hub.slots import Slots
+from hubbub.hub.reasons import public_reason
 from hubbub.hub.snapshot import Snapshot
 from hubbub.hub.upstream import Phase, Upstream, UpstreamOptions, UpstreamState
 from hubbub.net.backoff import Backoff
 from hubbub.ports import Sealer
 from hubbub.protocol.error_forms import in_dialect
-from hubbub.protocol.model import Call, Caller, Note, RawReply, Reply
-from hubbub.server.rounds import Rounds
+from hubbub.protocol.model import Call, Caller, Note, Reply
+from hubbub.rounds import Rounds
+
+logger = logging.getLogger("hubbub.hub")
 
 _NO_ANSWER: Final = (TransportError, ConnectionClosed, DeadlineExceeded, ProtocolVersionNotSupported)
 
 
 class RemoteUpstream:
-    """A server elsewhere."""
+    """A server outside this process."""
 
     def __init__(
         self,
@@ -57,42 +60,44 @@ class RemoteUpstream:
         sealer: Sealer,
         *,
         backoff: Callable[[], Backoff] = Backoff,
+        known_eras: KnownEras = SHARED,
     ) -> None:
         self.id = config.id
         self.on_change: Callable[[Upstream, Change], None] | None = None
         self.on_state: Callable[[Upstream], None] | None = None
-        self._config = msgspec.structs.replace(config, capabilities={})
+        self._transport = config.transport
         self._options = options
         self._keeps_own = options.sessions == "own"
         self._slots = Slots(f"calls to {config.id}", options.max_calls, options.max_waiting)
-        self._breaker = Breaker(options.breaker_failures, backoff=backoff())
-        self._keeper = Keeper(config.id, self._make_home, backoff=backoff(), on_change=self._kept)
-        self._pool = Pool(
-            options,
-            config.id,
-            self._make_session,
-            are_processes=config.transport == "stdio",
-            make_room=lambda: self._rounds.give_one_up(after_s=bounds.UNANSWERED_S),
-            on_start=self._watch_here_too,
-            on_end=self._session_ended,
-        )
-        self._lists = Lists(
-            config.id, self._keeper.ready, list_s=options.list_s, on_change=self._changed, on_outcome=self._listed
-        )
-        self._questions = Questions(config.id, sealer)
+        self._breakers = Breakers(options.breaker_failures, backoff)
         self._rounds = Rounds(sealer)
-        self._home: UpstreamSession | None = None
-        self._only: Caller | None = None
-        self._watched: dict[str, None] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._link = UpstreamLink(
+            config,
+            options,
+            sealer,
+            backoff=backoff(),
+            known_eras=known_eras,
+            make_room=lambda principal: self._rounds.give_one_up(after_s=bounds.UNANSWERED_S, owner=principal),
+            on_connection=self._connection_changed,
+            on_change=self._heard,
+            on_renewed=self._renewed,
+        )
+        self._keeper = self._link.keeper
+        self._health = UpstreamHealth(config, self._keeper, self._breakers, self._tell_state)
+        self._capable = CapableListing(config.id, self._link.config_with, options.list_s)
+        self._lists = Lists(
+            config.id,
+            self._keeper.ready,
+            list_s=options.list_s,
+            capable=self._capable,
+            on_change=self._changed,
+            on_outcome=self._listed,
+        )
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._phase: Phase = "idle"
-        self._since = time.time()
-        self._is_closing = False
-        self._calls = self._failures = 0
+        self._calls = 0
 
     def __repr__(self) -> str:
-        return f"<RemoteUpstream {self.id!r}: {self._phase}>"
+        return f"<RemoteUpstream {self.id!r}: {self._health.phase}>"
 
     # -- what is known of it -----------------------------------------------------------
 
@@ -103,149 +108,108 @@ class RemoteUpstream:
 
     @property
     def state(self) -> UpstreamState:
-        """How it is doing now."""
+        """Current state and counters."""
         revision = self.snapshot.revision
         return UpstreamState(
             id=self.id,
-            phase=self._phase,
-            transport=self._config.transport,
+            phase=self._health.phase,
+            transport=self._transport,
             era="" if revision is None else revision.era,
             version="" if revision is None else revision.version,
-            reason=self._reason(),
-            retry_in_s=self._retry_in_s(),
-            since=self._since,
+            reason=self._health.reason,
+            retry_in_s=self._health.retry_in_s(),
+            since=self._health.since,
             in_flight=self._slots.running + self._slots.lent,
             waiting=self._slots.waiting,
             calls=self._calls,
-            failures=self._failures,
-            sessions=len(self._pool) + (self._keeper.client is not None),
-            is_stale=self._is_stale,
+            failures=self._health.failures,
+            sessions=len(self._link),
+            is_stale=self._lists.is_stale or self._health.phase == "down",
         )
-
-    @property
-    def _is_stale(self) -> bool:
-        return self._lists.is_stale or self._phase == "down"
-
-    def _reason(self) -> str | None:
-        if self._keeper.client is None and self._keeper.error is not None:
-            return self._keeper.error.message
-        return None if self._breaker.is_closed else self._breaker.reason
-
-    def _retry_in_s(self) -> float | None:
-        """When calls are let through again, or the server is tried again by itself."""
-        waits = [] if self._breaker.retry_in_s is None else [self._breaker.retry_in_s]
-        if self._keeper.retry_at is not None:
-            waits.append(max(self._keeper.retry_at - asyncio.get_running_loop().time(), 0.0))
-        return min(waits, default=None)
 
     # -- life ----------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Nothing to do: it is reached when first needed."""
+        """Do nothing: the server is connected when first needed."""
 
     async def refresh(self) -> None:
-        """Connect if need be and list everything; a failure leaves the last lists."""
-        if self._is_closing:
+        """Connect if needed and read all lists; a failure keeps the last lists."""
+        if self._health.is_closing:
             return
-        if not self._breaker.is_closed and self._keeper.client is None:
-            return  # It was tried just now, and will be again; this is not the time.
+        if not self._breakers.is_closed and self._keeper.client is None:
+            return  # It failed just now; the breaker decides when it is tried again.
         await self._lists.refresh()
 
-    async def close(self, drain_s: float = bounds.UPSTREAM_DRAIN_S) -> None:
-        """Take no more calls, let those that run finish, then part with the server."""
-        self._is_closing = True
-        self._set_phase()
+    async def close(self, drain_s: float | None = None) -> None:
+        """Take no more calls, let running calls finish, then disconnect."""
+        self._health.is_closing = True
+        self._health.update()
         try:
-            async with asyncio.timeout(drain_s):
+            async with asyncio.timeout(bounds.UPSTREAM_DRAIN_S if drain_s is None else drain_s):
                 await self._slots.idle()
         except TimeoutError:
-            pass  # They are told when their session ends.
+            pass  # Their callers get an error when the session ends.
         await self._lists.close()
         await self._rounds.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(self._pool.close(), self._keeper.close(), *self._tasks, return_exceptions=True)
+        await self._link.close()
 
     def dedicate(self, caller: Caller) -> None:
-        """There is only this one client, as on stdio: the first session may declare what it can be asked.
+        """Declare the capabilities of this caller on the default session, because there is no other client."""
+        self._link.dedicate(caller)
 
-        Without it such a client would need a second session with a legacy server, which on stdio is a process.
-        """
-        if caller.scope is not None:
-            self._only = caller
-
-    def _make_home(self) -> Client:
-        self._home = UpstreamSession(None, self._make_first)
-        if self._only is not None:
-            self._home.owner = scope_of(self._only)
-        return self._home.client
-
-    def _make_first(self, session: UpstreamSession) -> Client:
-        config = self._config
-        if self._only is not None:
-            config = msgspec.structs.replace(config, capabilities=self._questions.capabilities(self._only))
-        client = Client(config, on_change=lambda change: self._heard(change, client), stray=session, is_guarded=True)
-        client.on_renewed = self._renewed
-        return client
-
-    def _make_session(self, session: UpstreamSession, capabilities: Mapping[str, Any]) -> Client:
-        # What the server speaks is known: there is nothing to find out again.
-        first = self._keeper.client
-        version = self._config.protocol_version if first is None else first.protocol_version
-        config = msgspec.structs.replace(self._config, capabilities=capabilities, protocol_version=version)
-        if first is not None and first.revision.listen:
-            return Client(config, stray=session, is_guarded=True)
-        # Many legacy servers tell of a change only the session in which it happened.
-
-        def heard(change: Change) -> None:
-            session.has_told = True
-            self._heard(change, client)
-
-        client = Client(config, on_change=heard, stray=session, is_guarded=True)
-        return client
+    def expect_capable(self, plain_version: str | None = None) -> bool:
+        """List tools for capable clients too; return whether the lists must be read again."""
+        revision = self.snapshot.revision
+        return self._capable.want(plain_version) and revision is not None and not revision.stateless
 
     # -- calls ---------------------------------------------------------------------------
 
     def request(self, call: Call) -> Coroutine[Any, Any, Reply]:
-        """Pass a call on, once; see `Upstream`."""
+        """Forward a call, once; see `Upstream`."""
         client = self._keeper.client
-        if self._is_closing or client is None or not client.is_open or not self._breaker.is_closed:
+        if (
+            self._health.is_closing
+            or client is None
+            or not client.is_open
+            or not self._breakers.get(call.caller).is_closed
+        ):
             return self._request(call)
         if call.caller.revision.rounds and not client.revision.rounds:
             return self._request(call)
-        return self._serve(call)  # nothing comes between: the way of most calls
+        return self._serve(call)  # the path of most calls
 
     async def _request(self, call: Call) -> Reply:
-        if self._is_closing:
+        if self._health.is_closing:
             if self._rounds.holds(call):
                 return await self._rounds.resume(call)
             raise self._unavailable(call, "it is being taken out of the hub")
         client = self._keeper.client
-        if client is None or not client.is_open or not self._breaker.is_closed:
+        if client is None or not client.is_open or not self._breakers.get(call.caller).is_closed:
             client = await self._reach(call)
-        if call.caller.revision.rounds and not client.revision.rounds and call.method in askable:
-            # The caller comes back for more, the server only pushes: the call waits here in between.
+        if call.caller.revision.rounds and not client.revision.rounds and call.method in INPUT_METHODS:
+            # A modern caller answers in a new request, but a legacy server waits within the call: it is suspended here.
             if call.params.request_state is not UNSET:
                 return await self._rounds.resume(call)
-            if self._questions.can_be_asked(call.caller):
+            if can_be_asked(call.caller):
                 return await self._rounds.begin(call, self._serve)
         return await self._serve(call)
 
     def holds(self, call: Call) -> bool:
-        """Whether a call comes back for an exchange that waits here."""
+        """Whether a call resumes a call that is suspended here."""
         return self._rounds.holds(call)
 
     async def notify(self, note: Note) -> None:
-        """Notifications of clients concern no upstream today."""
+        """Do nothing: notifications of clients are not forwarded."""
 
     async def _reach(self, call: Call) -> Client:
-        """The first session's client, after connecting if need be and if it is time for that."""
-        if not self._breaker.admit():
-            raise self._unavailable(call, self._breaker.reason)
-        was_trial = not self._breaker.is_closed
+        """The client of the default session, after connecting if needed and if the breaker admits the call."""
+        breaker = self._breakers.get(call.caller)
+        if not breaker.admit():
+            raise self._unavailable(call, breaker.reason)
+        was_trial = not breaker.is_closed
         if (client := self._keeper.open_client) is not None:
-            return client  # `_serve` tells how the trial went
-        self._set_phase()
+            return client  # `_serve` reports the outcome of the trial call
+        self._health.update()
         seconds = self._seconds(call)
         try:
             async with asyncio.timeout(seconds):
@@ -256,97 +220,50 @@ class RemoteUpstream:
             raise self._failed(call, error, may_have_executed=False) from None
         except asyncio.CancelledError:
             if was_trial:
-                self._breaker.abandoned()
+                breaker.abandoned()
             raise
 
     async def _serve(self, call: Call) -> Reply:
+        if self.snapshot.capable_only:
+            check_capable(call, self.snapshot.capable_only)
         deadline = self._loop_time() + self._seconds(call)
-        if not self._slots.take_now():
-            await self._slots.take(deadline)
+        forwarded = ForwardedCall(call, self._slots, keeps_own=self._keeps_own)
+        await self._slots.take(deadline, forwarded.owner)
         self._calls += 1
-        passage = Passage(call, self._slots)
         is_answered = False
         session: UpstreamSession | None = None
+        link = self._link
         try:
-            session = self._first_session(passage) or await self._session(passage, deadline)
-            client = session.client
-            reply = await client.pass_on(call, self._how(passage, client, deadline))
+            session = link.default_session_for(forwarded) or await link.acquire(forwarded, deadline)
+            reply = await link.forward(forwarded, session, max(deadline - self._loop_time(), 0.001))
             is_answered = True
-            self._succeeded()
-            self._finish(reply, call, client)
+            self._succeeded(call)
+            if session.client.revision.rounds:
+                link.bridge.finish_reply(reply, call, self.snapshot)
             return reply
         except RemoteError as error:
+            if session is None:  # The server refused a new session; that does not answer the call.
+                raise self._failed(call, error, may_have_executed=False) from None
             is_answered = True
-            self._succeeded()
-            raise in_dialect(error, call, self._revision(session)) from None
+            self._succeeded(call)
+            raise in_dialect(error, call, session.client.revision) from None
         except _NO_ANSWER as error:
             if isinstance(error, DeadlineExceeded) and session is not None and call.deadline is None:
-                # Of the time that is set, some was spent on the way here.
+                # Report the configured time: a part of it was spent before the request was sent.
                 error = DeadlineExceeded(f"The answer to {call.method}", self._options.timeout_s)
             raise self._failed(call, error) from None
         except TimeoutError:
             raise self._failed(call, DeadlineExceeded(f"A session with {self.id}", self._options.timeout_s)) from None
         finally:
             if not is_answered:
-                self._breaker.abandoned()
-            self._slots.give_back()
+                self._breakers.get(call.caller).abandoned()
+            self._slots.give_back(forwarded.owner)
             if session is not None:
-                self._part(session, passage, is_answered=is_answered)
+                link.release(session, forwarded, is_answered=is_answered)
             if not is_answered:
-                passage.stop_telling()
-            elif passage.has_untold:
-                await passage.settled()
-
-    def _how(self, passage: Passage, client: Client, deadline: float) -> Passing:
-        call = passage.call
-        is_modern = client.revision.rounds
-        passes_rounds = is_modern and call.caller.revision.rounds and call.method in askable
-        return Passing(
-            back=passage,
-            timeout_s=max(deadline - self._loop_time(), 0.001),
-            speaker=self._questions.speaker(client, call.caller) if is_modern else b"",
-            plays_rounds=not passes_rounds,
-            request_state=self._questions.state_of(call) if passes_rounds else None,
-        )
-
-    def _finish(self, reply: RawReply, call: Call, client: Client) -> None:
-        """What a modern server's answer needs before its caller gets it."""
-        if not client.revision.rounds:
-            return
-        if call.caller.revision.rounds and call.method in askable:
-            self._questions.seal_state(reply, call)
-        if call.caller.revision.structured == "object" and call.method == "tools/call":
-            reply.wraps = call.params.name in self.snapshot.wrapped
-
-    def _first_session(self, passage: Passage) -> UpstreamSession | None:
-        """The first session, if a call that brings nothing of its own can just go there."""
-        home = self._home
-        if home is None or home.owner is not None or self._keeper.open_client is not home.client:
-            return None
-        if kind_for(passage, home, self._questions, keeps_own=self._keeps_own) is not None:
-            return None
-        home.passages[passage] = None
-        return home
-
-    async def _session(self, passage: Passage, deadline: float) -> UpstreamSession:
-        home = self._home
-        if home is None or self._keeper.open_client is not home.client:
-            raise self._keeper.error or ConnectionClosed(f"The connection to {self.id} was closed")
-        if home.owner is not None and home.owner == passage.scope:
-            await home.set_level(passage.call.caller.log_level)
-            kind = None
-        else:
-            kind = kind_for(passage, home, self._questions, keeps_own=self._keeps_own)
-        if kind is None:
-            home.passages[passage] = None
-            return home
-        return await self._pool.join(passage, kind, deadline)
-
-    def _part(self, session: UpstreamSession, passage: Passage, *, is_answered: bool) -> None:
-        if session.kind is None:
-            session.leave(passage, is_answered=is_answered)
-        else:
-            self._pool.part(session, passage, is_answered=is_answered)
+                forwarded.stop_sending()
+            elif forwarded.has_pending:
+                await forwarded.flush()
 
     def _loop_time(self) -> float:
         if self._loop is None:
@@ -361,102 +278,62 @@ class RemoteUpstream:
 
     # -- failing -------------------------------------------------------------------------
 
-    def _succeeded(self) -> None:
-        self._breaker.succeeded()
-        if self._phase == "down":
-            self._set_phase()
-            self._renewed()  # Nobody knows what happened meanwhile.
+    def _succeeded(self, call: Call) -> None:
+        if self._health.succeeded(call.caller):
+            self._renewed()  # Changes may have been missed.
 
     def _failed(self, call: Call, error: HubbubError, *, may_have_executed: bool | None = None) -> UpstreamUnavailable:
-        self._failures += 1
-        self._breaker.failed(error.message)
-        self._set_phase()
+        reason = self._health.failed(call.caller, error)
         if may_have_executed is None:
-            may_have_executed = getattr(error, "may_have_executed", True)
-        return self._unavailable(call, error.message, may_have_executed=may_have_executed)
+            may_have_executed = not isinstance(error, TransportError) or error.may_have_executed
+        return self._unavailable(call, reason, may_have_executed=may_have_executed)
 
     def _unavailable(self, call: Call, reason: str, *, may_have_executed: bool = False) -> UpstreamUnavailable:
-        error = UpstreamUnavailable(self.id, reason, self._retry_in_s(), may_have_executed=may_have_executed)
+        since = self._health.since if self._health.phase == "down" else None
+        wait_s = self._health.retry_in_s(self._breakers.get(call.caller))
+        error = UpstreamUnavailable(self.id, reason, wait_s, may_have_executed=may_have_executed, since=since)
         if call.method == "tools/call":
             error.has_schema = self.snapshot.promises_data(call.params.name)
         return error
 
-    def _revision(self, session: UpstreamSession | None) -> Any:
-        return None if session is None else session.client.revision
-
     # -- what changes ----------------------------------------------------------------------
 
-    async def subscribe(self, uri: str) -> None:
-        """Hear of changes of a resource, also after the server was restarted."""
-        self._watched[uri] = None
+    async def subscribe(self, uri: str, principal: str | None = None) -> None:
+        """Report changes of a resource, also after the server was restarted."""
         try:
             async with asyncio.timeout(self._options.timeout_s):
-                await (await self._keeper.ready()).subscribe(uri)
-                for client in self._processes():
-                    await client.subscribe(uri)
+                await self._link.watch.add(uri, principal)
         except TimeoutError:
             raise DeadlineExceeded(f"The subscription at {self.id}", self._options.timeout_s) from None
-        except RemoteError:
-            self._watched.pop(uri, None)
-            raise
 
     def end_scope(self, scope: str) -> None:
-        """Nothing: a server elsewhere knows its own sessions."""
+        """Do nothing: a remote server manages its own sessions."""
+
+    def end_revoked(self, is_revoked: Callable[[str], bool]) -> None:
+        """End the calls of revoked callers that wait here for input."""
+        self._rounds.end_revoked(is_revoked)
 
     async def unsubscribe(self, uri: str) -> None:
-        """Hear of them no more."""
-        if self._watched.pop(uri, UNSET) is UNSET or self._keeper.client is None:
-            return
-        for client in (self._keeper.client, *self._processes()):
-            await client.unsubscribe(uri)
+        """Stop reporting changes of a resource."""
+        await self._link.watch.remove(uri, self._keeper.client)
 
-    def _processes(self) -> list[Client]:
-        """Sessions that are servers of their own, which know nothing of what happens in the others."""
-        return self._pool.clients() if self._pool.are_processes else []
-
-    async def _watch_here_too(self, session: UpstreamSession) -> None:
-        if not self._pool.are_processes:
-            return
-        for uri in self._watched:
-            try:
-                await session.client.subscribe(uri)
-            except RemoteError:
-                continue  # It has no such resource.
-
-    def _session_ended(self, session: UpstreamSession) -> None:
-        """What only that process had is gone with it."""
-        if self._pool.are_processes and session.has_told:
-            self._renewed()
-
-    def _kept(self) -> None:
-        """The keeper has a client, or has lost it, or waits."""
+    def _connection_changed(self) -> None:
         if self._keeper.client is not None:
-            self._questions.forget_speakers()
-            self._pool.tells_calls_apart = self._keeper.client.tells_calls_apart
-            self._breaker.let_try()
+            self._breakers.let_try()
             self._renewed()
-            for uri in self._watched:
-                self._spawn(self._watch_again(uri))
-        self._set_phase()
+        self._health.update()
 
     def _renewed(self) -> None:
-        """The server may be another than it was."""
-        if not self._is_closing:
+        """Read all lists again, because the server may have been replaced."""
+        if not self._health.is_closing:
             self._lists.outdate("tools", "prompts", "resources", "templates")
 
-    async def _watch_again(self, uri: str) -> None:
-        try:
-            await (await self._keeper.ready()).subscribe(uri)
-        except HubbubError:
-            return  # It is lost again, and this will be done again; or it has no such resource any more.
-        self._changed(Change("resource", uri))  # Nobody knows what happened meanwhile.
-
-    def _heard(self, change: Change, teller: Client) -> None:
+    def _heard(self, change: Change, client: Client | None) -> None:
+        """Handle a change; `client` is None if the session belongs to one principal."""
         if change.kind == "resource":
-            if change.uri in self._watched:
-                self._changed(change)
-        elif not self._is_closing:
-            self._lists.take(change, teller)
+            self._changed(change)
+        elif not self._health.is_closing:
+            self._lists.take(change, client)
 
     def _changed(self, change: Change) -> None:
         if self.on_change is not None:
@@ -464,27 +341,75 @@ class RemoteUpstream:
 
     def _listed(self, error: HubbubError | None) -> None:
         if error is None:
-            self._breaker.succeeded()
-        self._set_phase(is_news=True)
+            self._breakers.shared.succeeded()
+        self._health.update(is_news=True)
 
-    def _set_phase(self, *, is_news: bool = False) -> None:
-        before = self._phase
-        self._phase = self._now()
-        if self._phase != before:
-            self._since = time.time()
-        if (self._phase != before or is_news) and self.on_state is not None:
+    def _tell_state(self) -> None:
+        if self.on_state is not None:
             self.on_state(self)
 
-    def _now(self) -> Phase:
-        if self._is_closing:
+
+class UpstreamHealth:
+    """Derives the phase of one upstream from its connection and from how its calls went."""
+
+    def __init__(self, config: ServerConfig, keeper: Keeper, breakers: Breakers, on_phase: Callable[[], None]) -> None:
+        """`on_phase` is called after each change of the phase."""
+        self._id = config.id
+        self._transport = config.transport
+        self._keeper = keeper
+        self._breakers = breakers
+        self._on_phase = on_phase
+        self.phase: Phase = "idle"
+        self.since = time.time()
+        """When the phase began."""
+        self.failures = 0
+        self.is_closing = False
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is down, in words that callers may read."""
+        if self._keeper.client is None and self._keeper.error is not None:
+            return public_reason(self._keeper.error, self._transport)
+        return None if self._breakers.is_closed else self._breakers.reason
+
+    def retry_in_s(self, breaker: Breaker | None = None) -> float | None:
+        """Seconds until calls are admitted again or the server is connected again."""
+        waits = [(breaker or self._breakers).retry_in_s]
+        if self._keeper.retry_at is not None:
+            waits.append(max(self._keeper.retry_at - asyncio.get_running_loop().time(), 0.0))
+        return min((wait_s for wait_s in waits if wait_s is not None), default=None)
+
+    def succeeded(self, caller: Caller) -> bool:
+        """Record an answer; return whether the server is back after it was down."""
+        self._breakers.get(caller).succeeded()
+        if self.phase != "down":
+            return False
+        self.update()
+        return self.phase != "down"
+
+    def failed(self, caller: Caller, error: HubbubError) -> str:
+        """Record a call without an answer; return the reason, in words that callers may read."""
+        self.failures += 1
+        reason = public_reason(error, self._transport)
+        if reason != error.message:
+            logger.warning("upstream_failed", extra={"server": self._id, "reason": error.message})
+        self._breakers.get(caller).failed(reason)
+        self.update()
+        return reason
+
+    def update(self, *, is_news: bool = False) -> None:
+        """Determine the phase again; `is_news`: call `on_phase` even if it is the same."""
+        before, self.phase = self.phase, self._find_phase()
+        if self.phase != before:
+            self.since = time.time()
+        if self.phase != before or is_news:
+            self._on_phase()
+
+    def _find_phase(self) -> Phase:
+        if self.is_closing:
             return "closing"
         if not self._keeper.is_started:
             return "idle"
         if self._keeper.client is not None:
-            return "ready" if self._breaker.is_closed else "down"
+            return "ready" if self._breakers.is_closed else "down"
         return "connecting" if self._keeper.error is None else "down"
-
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

@@ -1,10 +1,10 @@
-"""Where the links of results that were too large lead: a resource, and a tool for models that read none.
+"""Reads stored large results: a resource, and a tool for models that cannot read resources.
 
     hub://results/{id}?offset=N          the bytes from there on, a page at a time
     hub.read_result(id, offset, limit)   the same
 
-Each tells where the next page begins. Results are read by whoever called the tool; to
-everybody else they never were. `hubbub.hub.large` keeps them.
+Each page says where the next one begins. Only the caller of a tool can read its result; for others it does not exist.
+`hubbub.hub.large` stores the results.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from hubbub import bounds
 from hubbub.errors import InvalidParams, ResourceExpired, ResourceNotFound, ToolError
 from hubbub.hub.config import READ_RESULT
 from hubbub.protocol.content import ResourceContents, Text
-from hubbub.protocol.model import Caller
-from hubbub.protocol.wire import ToolAnnotations, ToolReply
+from hubbub.protocol.model import ANONYMOUS, Caller
+from hubbub.protocol.wire import ToolAnnotations, ToolResult
 from hubbub.server.context import Context
 from hubbub.server.server import Server
 from hubbub.store.spill import Kept, Owner, Part, Spill
@@ -28,9 +28,9 @@ RESULTS: Final = "hub://results/"
 _OFFSET_DIGITS: Final = 20
 
 
-def owner_of(caller: Caller) -> Owner:
-    """To whom the results of a caller belong."""
-    return Owner(caller.principal.name, caller.scope)
+def result_owner(caller: Caller) -> Owner:
+    """The owner of the results of a caller."""
+    return Owner(caller.principal.name, caller.scope, caller.principal is not ANONYMOUS)
 
 
 def address_of(kept: Kept, offset: int = 0) -> str:
@@ -39,7 +39,7 @@ def address_of(kept: Kept, offset: int = 0) -> str:
 
 
 def how_to_read(kept: Kept, offset: int) -> str:
-    """For a model that wants the rest."""
+    """Tell a model how to read the rest."""
     return (
         f"until {moment(kept.expires_at)} with the tool {READ_RESULT} (id {kept.id}, offset {offset}), "
         f"or as the resource {address_of(kept, offset)}"
@@ -47,12 +47,12 @@ def how_to_read(kept: Kept, offset: int) -> str:
 
 
 def moment(seconds: float) -> str:
-    """A time in the form that the protocol uses."""
+    """Format a time as the protocol does: ISO 8601 in UTC."""
     return datetime.fromtimestamp(int(seconds), UTC).isoformat().replace("+00:00", "Z")
 
 
 def offer_results(server: Server, spill: Spill) -> None:
-    """Let a server give out the pages of what is kept."""
+    """Register the resource and the tool that read stored results."""
 
     async def result(id: str, context: Context, offset: str = "0") -> ResourceContents:
         """A result that was too large to send; `_meta.next` is where it goes on."""
@@ -79,7 +79,7 @@ def offer_results(server: Server, spill: Spill) -> None:
         limit: Annotated[
             int, msgspec.Meta(description="The most bytes to read.", ge=4, le=bounds.RESULT_PAGE_BYTES)
         ] = bounds.RESULT_PAGE_BYTES,
-    ) -> ToolReply:
+    ) -> ToolResult:
         """Read a page of a result that was too large to send. The last line says where the next page begins."""
         identifier = id.removeprefix(RESULTS).partition("?")[0]
         found = _page(spill, context.caller, identifier, offset, limit)
@@ -91,7 +91,7 @@ def offer_results(server: Server, spill: Spill) -> None:
         end = part.offset + len(part.data)
         rest = "This is the end." if part.next_offset is None else f"Go on with offset {part.next_offset}."
         note = f"[Bytes {part.offset} to {end} of {kept.size}. {rest}]"
-        return ToolReply(content=[Text(part.data.decode(errors="replace")), Text(note)])
+        return ToolResult(content=[Text(part.data.decode(errors="replace")), Text(note)])
 
     server.resource(f"{RESULTS}{{id}}{{?offset}}", name="results", title="Large results")(result)
     server.tool(
@@ -102,8 +102,8 @@ def offer_results(server: Server, spill: Spill) -> None:
 
 
 def _page(spill: Spill, caller: Caller, identifier: str, offset: int, limit: int) -> tuple[Kept, Part] | Kept | None:
-    """A page with what it is of; only the latter if it is no longer kept."""
-    owner = owner_of(caller)
+    """Return a page and its result; only the result if its data has expired, None if there is none."""
+    owner = result_owner(caller)
     kept = spill.find(owner, identifier)
     if kept is None:
         return None

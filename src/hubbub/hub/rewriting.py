@@ -1,6 +1,6 @@
-"""Calls under other names: what the hub calls a tool is not always what its server calls it.
+"""Rewrites calls and replies between the hub's names and those of a server.
 
-Parameters are taken apart one level deep; arguments stay as they came.
+Parameters are decoded one level deep; arguments are not decoded.
 """
 
 from __future__ import annotations
@@ -22,49 +22,49 @@ _decode_contents = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 
 
 def renamed(call: Call, name: str) -> Call:
-    """The same call of a tool or a prompt that has another name there."""
+    """Replace the name of the tool or prompt."""
     return _with(call, replace(call.params, name=name), name=name)
 
 
 def readdressed(call: Call, uri: str) -> Call:
-    """The same read of a resource that has another URI there."""
+    """Replace the URI of the resource."""
     return _with(call, replace(call.params, uri=uri), uri=uri)
 
 
 def reading(call: Call, uri: str) -> Call:
-    """The read of a resource, in the name of who asks something else about it."""
+    """Make a `resources/read` request on behalf of the caller of another request."""
     raw = Raw(_encode({"uri": uri}))
     return replace(call, method="resources/read", raw=raw, params=ReadResourceParams(uri=uri), meta=NO_META)
 
 
 def referring(call: Call, **members: str) -> Call:
-    """The same completion for a prompt or template that is called otherwise there."""
+    """Replace the name or URI of the prompt or template to complete."""
     reference = replace(call.params.ref, **members)
     return _with(call, replace(call.params, ref=reference), ref={**_decode(_decode(call.raw)["ref"]), **members})
 
 
 def with_arguments(call: Call, name: str, arguments: Raw) -> Call:
-    """The same call, but of another tool with other arguments."""
+    """Replace the tool and its arguments."""
     return _with(call, replace(call.params, name=name, arguments=arguments), name=name, arguments=arguments)
 
 
 def called_by_name(call: Call, name: str) -> Call:
-    """A tool that was called as a method: what were the parameters are its arguments."""
+    """Turn a method call into `tools/call`: its params become the arguments."""
     arguments = call.raw.copy()
     raw = Raw(_encode({"name": name, "arguments": arguments}))
     return replace(call, method="tools/call", raw=raw, params=CallToolParams(name=name, arguments=arguments))
 
 
 def bare(reply: Reply) -> Reply:
-    """What a tool returned, without the wrapping of `tools/call`; a failure stays one."""
+    """Return the value of a `tools/call` result without its wrapping; errors stay as they are."""
     if not isinstance(reply, RawReply):
         return bare_result(reply)
-    members = _decode(reply.body)
-    if bytes(members.get("isError", b"")) == b"true":
-        return reply
-    if "structuredContent" in members:
-        return RawReply(body=members["structuredContent"])
     try:
+        members = _decode(reply.body)
+        if bytes(members.get("isError", b"")) == b"true":
+            return reply
+        if "structuredContent" in members:
+            return RawReply(body=members["structuredContent"])
         content = _decode_contents(members["content"])
     except (KeyError, msgspec.DecodeError):
         return reply
@@ -75,7 +75,7 @@ def bare(reply: Reply) -> Reply:
 
 
 def with_uri(reply: Reply, own: str, shown: str) -> Reply:
-    """The contents of a resource under the URI that the caller knows it by."""
+    """Replace the server's URI of a resource with the one that the caller used."""
     if isinstance(reply, ReadReply):
         for content in reply.contents:
             if content.uri == own:
@@ -90,7 +90,7 @@ def with_uri(reply: Reply, own: str, shown: str) -> Reply:
             if msgspec.json.decode(item.get("uri", b"null")) == own:
                 item["uri"] = Raw(_encode(shown))
     except (KeyError, msgspec.DecodeError):
-        return reply  # not what a read gives, and not ours to mend
+        return reply  # not a valid result of a read: forwarded unchanged
     return replace(reply, body=Raw(_encode({**members, "contents": contents})))
 
 

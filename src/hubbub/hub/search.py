@@ -1,7 +1,7 @@
-"""Which tools fit a few words: BM25 over names, descriptions and argument names. Pure.
+"""Searches tools by words: BM25 over names, descriptions and argument names. No I/O.
 
-Small on purpose: a catalog has thousands of tools at most, and an index of them is built
-in milliseconds when somebody first searches.
+Simple on purpose: a catalog has a few thousand tools at most, and its index is built in milliseconds at the first
+search.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SMALL: Final = frozenset(
         "with",
     ]
 )
-"""Words that fit everything."""
+"""Stop words."""
 _decode_text = msgspec.json.Decoder(str).decode
 
 
@@ -62,7 +62,7 @@ _decode_schema = msgspec.json.Decoder(_Schema).decode
 
 
 class Index:
-    """The words of a set of tools."""
+    """Search index of a set of tools."""
 
     def __init__(self, items: Iterable[Item], descriptions: Mapping[str, str]) -> None:
         self._items = list(items)
@@ -75,7 +75,7 @@ class Index:
                 self._holders.setdefault(word, []).append(number)
 
     def find(self, query: str, limit: int) -> list[Item]:
-        """The tools that fit best, the best first; those of equal worth in the order of the list."""
+        """Return the best matches, best first; equal ones in the order of the list."""
         scores: dict[int, float] = {}
         for word in dict.fromkeys(words(query)):
             holders = self._holders.get(word, [])
@@ -90,7 +90,7 @@ class Index:
 
 
 def words(text: str) -> list[str]:
-    """The words of a name or a sentence, without endings: `createIssues` is `creat`, `issu`."""
+    """Split a name or a sentence into stemmed words: `createIssues` is `creat`, `issu`."""
     return [_stem(word) for word in map(str.lower, _WORD.findall(text)) if word not in _SMALL]
 
 

@@ -1,7 +1,7 @@
-"""What an upstream last said it has: its lists, kept as they came.
+"""The lists of an upstream as they were last read.
 
-Entries lose nothing: members that we do not know survive, because a hub only passes
-them on. A snapshot is a value; a new one takes its place when something changed.
+Entries keep members that are unknown here, because a hub only forwards them. A snapshot is a value; a new one replaces
+it after a change.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from hubbub.protocol.passed import is_wrapped
 from hubbub.protocol.revisions import Revision
+from hubbub.protocol.shape import is_wrapped
 from hubbub.protocol.wire import ToolAnnotations
 
 _NO_HINTS = ToolAnnotations()
@@ -25,11 +25,13 @@ class Entry(msgspec.Struct, frozen=True):
     """One entry of a list."""
 
     name: str
-    """The name of a tool or a prompt, the URI of a resource, the template of a template."""
+    """The name of a tool or prompt, the URI of a resource, or a URI template."""
     members: dict[str, Raw]
-    """All of it as it came, the name too."""
+    """All members as received, including the name."""
     annotations: ToolAnnotations = _NO_HINTS
-    """Of a tool: what it says about itself, as far as it can be read."""
+    """Annotations of a tool; empty if they cannot be decoded."""
+    scopes: frozenset[str] = frozenset()
+    """Scopes that a caller needs to see it; known for servers in this process only."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,16 +41,20 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     prompts: tuple[Entry, ...] = ()
     resources: tuple[Entry, ...] = ()
     templates: tuple[Entry, ...] = ()
+    capable_only: frozenset[str] = frozenset()
+    """Tools that the server lists only to capable clients (elicitation, sampling or roots)."""
+    plain_version: str | None = None
+    """The version of the server that is known to list the same tools to every client."""
     capabilities: dict[str, Any] = {}
     instructions: str | None = None
     revision: Revision | None = None
-    """How it speaks; None before it was ever reached."""
+    """Its protocol revision; None before the first connection."""
     name: str = ""
-    """Who it says it is."""
+    """The name that the server reports."""
     version: str = ""
     title: str | None = None
     wrapped: frozenset[str] = frozenset()
-    """Tools whose data must be put into an object for callers that know nothing else; filled in by itself."""
+    """Tools whose data is wrapped in an object for callers of revisions that allow only objects; computed here."""
 
     def __post_init__(self) -> None:
         if self.revision is not None and self.revision.structured == "any":
@@ -60,7 +66,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         return any(entry.name == tool and "outputSchema" in entry.members for entry in self.tools)
 
     def has(self, capability: str, mode: str | None = None) -> bool:
-        """Whether it declares this, and this mode of it."""
+        """Whether the server declares this capability, and this mode of it."""
         if mode is None:
             return capability in self.capabilities
         declared = self.capabilities.get(capability)

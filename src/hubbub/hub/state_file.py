@@ -1,8 +1,8 @@
-"""What a running hub leaves in the user's state folder, so that `hubbub plan` can compare with it.
+"""The state file of a running hub, which `hubbub plan` compares with the settings.
 
-One file for each process, readable by its user alone, locked as long as the process lives and
-removed when it ends; one that nobody holds a lock on belongs to a process that was killed and
-is cleared away. Values are described, not written down: see `hubbub.hub.described`.
+One file for each process in the user's state folder, readable by that user only, locked while the process lives and
+removed when it ends. A file without a lock belongs to a process that was killed, and is deleted. It contains digests of
+values instead of secrets: see `hubbub.hub.described`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any, Final
 
 import msgspec
 
+from hubbub import bounds
 from hubbub.hub.described import Description
-from hubbub.settings.folders import state_folder
+from hubbub.settings.folders import make_private_folder, state_folder
 
 logger = logging.getLogger("hubbub.hub")
 _FOLDER: Final = "hubs"
-_ATTEMPTS: Final = 3
 
 
 class RunningHub(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,23 +33,25 @@ class RunningHub(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     """Where it listens, or `stdio`."""
     config: str | None = None
-    """The whole path of its settings file."""
+    """The absolute path of its settings file."""
+    is_config_named: bool = True
+    """Whether the user named that file; otherwise it was found in the working folder, and must be trusted."""
     mcp_json: str | None = None
     flags: dict[str, Any] = {}
-    """What it was started with, but for secrets."""
+    """The flags that it was started with, without secrets."""
     variables: dict[str, str] = {}
-    """What it was started with in the environment, as far as `serve` reads it."""
+    """The environment variables that `serve` reads, as they were at the start."""
     hidden_keys: tuple[str, ...] = ()
-    """Keys whose values it was given in flags that are secret."""
+    """Keys of the secret flags that it was started with."""
     key: str
-    """Of the digests, in hex."""
+    """The key of the digests, in hex."""
     description: Description
     problem: str | None = None
-    """Why its files as they are now are not in effect."""
+    """Why its current files are not in effect."""
 
 
 class StateFile:
-    """The file of this process. Nothing here ever fails: a hub works without one."""
+    """The state file of this process. Errors of writing are logged, not raised, because a hub works without it."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
@@ -57,7 +59,7 @@ class StateFile:
         self._descriptor: int | None = None
 
     def write(self, running: RunningHub) -> None:
-        """Write it, or write it anew."""
+        """Write the file, or replace its contents."""
         try:
             if self._descriptor is None:
                 self._descriptor = self._open()
@@ -68,7 +70,7 @@ class StateFile:
             logger.warning("state_not_written", extra={"reason": error.strerror or str(error)})
 
     def remove(self) -> None:
-        """Take it away again."""
+        """Delete the file and release its lock."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)
         if self._descriptor is not None:
@@ -77,9 +79,9 @@ class StateFile:
 
     def _open(self) -> int:
         folder = _folder(self._folder)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(folder)
         path = folder / f"{os.getpid()}-{secrets.token_hex(4)}.json"
-        draft = path.with_suffix(".new")  # Nobody may find it before it is locked.
+        draft = path.with_suffix(".new")  # Readers must not find it before it is locked.
         descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         _hold(descriptor)
         self._path = draft.replace(path)
@@ -87,7 +89,7 @@ class StateFile:
 
 
 def running_hubs(folder: Path | None = None) -> list[RunningHub]:
-    """Every hub of this user that runs, the one that started last first; what others left behind is cleared away."""
+    """Return the running hubs of this user, the newest first; delete the files of killed processes."""
     found: list[RunningHub] = []
     try:
         paths = sorted(_folder(folder).glob("*.json"))
@@ -112,7 +114,7 @@ def _read(path: Path) -> RunningHub | None:
 
 
 def _decoded(read: Callable[[], bytes]) -> RunningHub | None:
-    for _ in range(_ATTEMPTS):  # It may be written at this very moment.
+    for _ in range(bounds.STATE_FILE_TRIES):  # It may be written at the same time.
         try:
             return msgspec.json.decode(read(), type=RunningHub)
         except msgspec.DecodeError:
@@ -128,7 +130,7 @@ def _hold(descriptor: int) -> None:
 
 
 def _is_held(descriptor: int) -> bool:
-    """Whether the process that wrote the file is still there; where files have no locks, it counts as being there."""
+    """Whether the process that wrote the file still runs; always True on Windows, where it is not locked."""
     if sys.platform == "win32":
         return True
     import fcntl

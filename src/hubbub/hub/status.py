@@ -1,15 +1,22 @@
-"""What `hub.status` tells: each server, how it is doing, and what is not called what its server calls it."""
+"""The state of a hub: what `hub.status` returns, and the metrics of each server for `/metrics`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from hubbub.hub.reload import ReloadState
+from hubbub.hub.snapshot import Entry
+from hubbub.hub.upstream import Upstream, UpstreamState
+from hubbub.observe import Metric
+from hubbub.protocol.model import Caller
 
 if TYPE_CHECKING:
     from hubbub.hub.front import Front
+
+_LABEL = "server"
 
 
 class HubStatus(msgspec.Struct, rename="camel", kw_only=True):
@@ -18,21 +25,25 @@ class HubStatus(msgspec.Struct, rename="camel", kw_only=True):
     name: str
     version: str
     view: str | None
-    """None is the view of everything."""
+    """None: the view that shows everything."""
     tools: int
     prompts: int
     resources: int
     servers: list[dict[str, Any]]
     collisions: list[dict[str, Any]]
     problems: list[str]
-    """What a person should look at."""
+    """Problems that the operator should look at."""
     reload: ReloadState | None
-    """How the hub follows its files; None if it was made of none."""
+    """State of reloading; None if the hub was not made from files."""
 
 
-def status_of(front: Front) -> HubStatus:
-    """How the servers of one view are doing now."""
-    hub, shown = front.hub, front.shown
+def _visible(entries: Iterable[Entry], caller: Caller) -> int:
+    return sum(caller.holds(entry.scopes) for entry in entries)
+
+
+def status_of(front: Front, caller: Caller) -> HubStatus:
+    """Build the status of one view, as far as this caller may see it."""
+    hub, shown = front.hub, front.visible_to(caller).shown
     visible = {id: upstream for id, upstream in hub.upstreams.items() if shown.has(id)}
     servers = []
     problems = list(hub.problems)
@@ -43,9 +54,9 @@ def status_of(front: Front) -> HubStatus:
         servers.append(
             msgspec.to_builtins(state)
             | {
-                "tools": len(snapshot.tools),
-                "prompts": len(snapshot.prompts),
-                "resources": len(snapshot.resources) + len(snapshot.templates),
+                "tools": _visible(snapshot.tools, caller),
+                "prompts": _visible(snapshot.prompts, caller),
+                "resources": _visible(snapshot.resources, caller) + _visible(snapshot.templates, caller),
                 "server": {"name": snapshot.name, "version": snapshot.version},
             }
         )
@@ -68,3 +79,30 @@ def status_of(front: Front) -> HubStatus:
         problems=problems,
         reload=hub.reloading,
     )
+
+
+def figures_of(upstreams: Mapping[str, Upstream]) -> list[Metric]:
+    """Metrics of each server, read at each scrape, so that calls have no extra cost."""
+
+    def each(read: Callable[[UpstreamState], float]) -> Callable[[], dict[str, float]]:
+        return lambda: {id: read(upstream.state) for id, upstream in upstreams.items()}
+
+    return [
+        Metric("upstream_calls", "Calls passed on.", _LABEL, each(lambda state: state.calls), is_count=True),
+        Metric(
+            "upstream_failures",
+            "Calls passed on that got no answer; errors and failed tools are answers.",
+            _LABEL,
+            each(lambda state: state.failures),
+            is_count=True,
+        ),
+        Metric("upstream_in_flight", "Calls that wait for the server.", _LABEL, each(lambda state: state.in_flight)),
+        Metric("upstream_waiting", "Calls that wait for others to end.", _LABEL, each(lambda state: state.waiting)),
+        Metric("upstream_sessions", "Open connections.", _LABEL, each(lambda state: state.sessions)),
+        Metric(
+            "upstream_down",
+            "1 while the server is not called because it failed.",
+            _LABEL,
+            each(lambda state: float(state.phase == "down")),
+        ),
+    ]

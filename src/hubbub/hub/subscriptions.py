@@ -1,7 +1,7 @@
-"""Which resources of which upstreams are watched: each once, for as long as anybody does.
+"""The hub's subscriptions to resources of its upstreams, each kept while any client watches the resource.
 
-Sessions of the legacy era and listens of the modern one are counted together. Nobody has
-to sign off: whenever a client leaves, what is still watched is counted anew.
+Legacy subscriptions and modern `subscriptions/listen` streams are counted together. Clients need not unsubscribe:
+whenever one leaves, the watched resources are counted again.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from itertools import product
 from typing import NamedTuple
 
 from hubbub.errors import HubbubError
@@ -26,71 +27,80 @@ class Watched(NamedTuple):
 
 
 class Subscriptions:
-    """What the hub watches."""
+    """The resources that the hub watches."""
 
     def __init__(self, upstreams: Mapping[str, Upstream], watched: Callable[[], Iterable[str]]) -> None:
         self._upstreams = upstreams
         self._watched = watched
         """The URIs that sessions watch now, as clients know them."""
         self._held: Counter[Watched] = Counter()
-        self._open: dict[Watched, asyncio.Task[None]] = {}
+        self._open: dict[Watched, dict[str | None, asyncio.Task[None]]] = {}
+        """By principal, None for callers without an identity: each has a subscription of its own."""
         self._shown: dict[Watched, dict[str, None]] = {}
-        """As which URIs clients know what is watched."""
+        """The URIs that clients use for each watched resource."""
         self._settling: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         return len(self._open)
 
-    async def watch(self, watched: Watched, shown: str) -> None:
-        """Have a resource watched that clients know as `shown`.
+    async def watch(self, watched: Watched, shown: str, principal: str | None = None) -> None:
+        """Subscribe to a resource that clients know as `shown`.
 
-        Raises: what the upstream says.
+        Raises: the errors of the upstream.
         """
         self._shown.setdefault(watched, {})[shown] = None
-        task = self._open.get(watched)
+        tasks = self._open.setdefault(watched, {})
+        task = tasks.get(principal)
         if task is None:
-            subscribe = self._upstreams[watched.server].subscribe(watched.uri)
-            task = self._open[watched] = asyncio.get_running_loop().create_task(subscribe)
-            task.add_done_callback(lambda done: self._subscribed(watched, done))
+            subscribe = self._upstreams[watched.server].subscribe(watched.uri, principal)
+            task = tasks[principal] = asyncio.get_running_loop().create_task(subscribe)
+            task.add_done_callback(lambda done: self._subscribed(watched, principal, done))
         await asyncio.shield(task)
 
-    def _subscribed(self, watched: Watched, task: asyncio.Task[None]) -> None:
-        """Forget what could not be subscribed to, also if nobody waits any more to hear why."""
-        if (task.cancelled() or task.exception() is not None) and self._open.get(watched) is task:
-            self._forget(watched)
+    def _subscribed(self, watched: Watched, principal: str | None, task: asyncio.Task[None]) -> None:
+        """Drop a failed subscription, even if its caller no longer waits."""
+        tasks = self._open.get(watched, {})
+        if (task.cancelled() or task.exception() is not None) and tasks.get(principal) is task:
+            del tasks[principal]
+            if not tasks:
+                self._forget(watched)
 
     def hold(self, watched: Watched) -> None:
-        """Count somebody who says when it is over."""
+        """Count a watcher that calls `release` at its end."""
         self._held[watched] += 1
 
     def release(self, watched: Watched) -> None:
-        """It is over."""
+        """End the watch that `hold` counted."""
         self._held[watched] -= 1
         self.settle()
 
     def shown_as(self, watched: Watched) -> list[str]:
-        """The URIs under which clients hear of a change."""
+        """The URIs to notify clients about when a resource changes."""
         return list(self._shown.get(watched, ())) or [watched.uri]
 
     def settle(self) -> None:
-        """Somebody has left: watch no longer what nobody watches any more."""
+        """Unsubscribe from resources that no client watches any more; called after a client has left."""
         if self._open and self._settling is None:
             self._settling = asyncio.get_running_loop().create_task(self._settle())
 
     async def renew(self, server: str) -> None:
-        """Another upstream has taken the place of one: watch there what was watched here."""
+        """Subscribe again at an upstream that replaced another one."""
         for watched in [known for known in self._open if known.server == server]:
-            shown = list(self._shown.get(watched, ()))
+            shown, principals = list(self._shown.get(watched, ())), list(self._open[watched])
             self._forget(watched)
-            for uri in shown if server in self._upstreams else ():
+            if server not in self._upstreams:
+                continue
+            for uri, principal in product(shown, principals):
                 try:
-                    await self.watch(watched, uri)
+                    await self.watch(watched, uri, principal)
                 except HubbubError as error:
                     logger.info("resource_not_watched", extra={"server": server, "reason": error.message})
 
     async def close(self) -> None:
-        """Forget everything; the upstreams end by themselves."""
-        tasks = [*self._open.values(), *([] if self._settling is None else [self._settling])]
+        """Cancel everything without unsubscribing, because the upstreams are closed too."""
+        tasks = [task for tasks in self._open.values() for task in tasks.values()]
+        if self._settling is not None:
+            tasks.append(self._settling)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -101,7 +111,7 @@ class Subscriptions:
         self._shown.pop(watched, None)
 
     async def _settle(self) -> None:
-        # Whoever is about to watch something has said so before it first waits.
+        # A client that is about to watch something is registered before its first await.
         await asyncio.sleep(0)
         self._settling = None
         uris = set(self._watched())
@@ -111,7 +121,7 @@ class Subscriptions:
                 upstream = self._upstreams.get(watched.server)
                 if upstream is not None:
                     await self._unsubscribe(upstream, watched.uri)
-        self._held += Counter()  # without those that are at zero
+        self._held += Counter()  # drops the entries that are at zero
 
     async def _unsubscribe(self, upstream: Upstream, uri: str) -> None:
         try:

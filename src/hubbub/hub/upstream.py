@@ -1,8 +1,8 @@
-"""One server behind a hub, whatever it is and wherever it runs.
+"""The interface of one server behind a hub.
 
-A `Peer` that is always there: while its server is not, it still has its last snapshot,
-and calls fail at once with the reason. `remote.RemoteUpstream` reaches a server through
-a client, `local.LocalUpstream` holds one in this process. The front picks among them.
+An upstream is a `Peer` that exists even while its server is unavailable: it keeps the last snapshot, and calls fail at
+once with the reason. `remote.RemoteUpstream` reaches a server through a client, `local.LocalUpstream` runs one in this
+process. The front chooses among them.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from hubbub import bounds
 from hubbub.client.watching import Change
 from hubbub.hub.snapshot import Snapshot
 from hubbub.ports import Peer
-from hubbub.protocol.model import Call, Caller
+from hubbub.protocol.model import Call, Caller, Note, Reply
 
 Phase: TypeAlias = Literal["idle", "connecting", "ready", "down", "closing"]
 
 
 class UpstreamOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How much one upstream may cost."""
+    """Limits of one upstream."""
 
-    timeout_s: float = bounds.UPSTREAM_CALL_S
-    """One call, its wait in line included, but not the time in which its caller is asked something."""
-    list_s: float = bounds.UPSTREAM_LIST_S
-    """Connecting and listing everything."""
-    max_calls: int = bounds.UPSTREAM_CALLS
-    """Calls that run at once."""
-    max_waiting: int = bounds.UPSTREAM_WAITING
-    """Calls that wait for one of those to end."""
+    timeout_s: float = msgspec.field(default_factory=lambda: bounds.UPSTREAM_CALL_S)
+    """Time limit of one call, including its wait for a slot but not the time in which its caller is asked for input."""
+    list_s: float = msgspec.field(default_factory=lambda: bounds.UPSTREAM_LIST_S)
+    """Time limit for connecting and reading all lists."""
+    max_calls: int = msgspec.field(default_factory=lambda: bounds.UPSTREAM_CALLS)
+    """Number of concurrent calls."""
+    max_waiting: int = msgspec.field(default_factory=lambda: bounds.UPSTREAM_WAITING)
+    """Number of calls that may wait for a slot."""
     sessions: Literal["shared", "own"] = "shared"
-    """Whether a session that one client has finished with serves another, or each client keeps one to itself."""
-    max_sessions: int = bounds.UPSTREAM_SESSIONS
-    """Sessions besides the first that are open at once."""
-    idle_s: float = bounds.UPSTREAM_IDLE_S
-    """How long such a session is kept without a call."""
-    breaker_failures: int = bounds.BREAKER_FAILURES
-    """Failures in a row after which calls are refused at once."""
+    """Whether a session may be reused for another client, or each client keeps its own."""
+    max_sessions: int = msgspec.field(default_factory=lambda: bounds.UPSTREAM_SESSIONS)
+    """Number of sessions besides the default session."""
+    idle_s: float = msgspec.field(default_factory=lambda: bounds.UPSTREAM_IDLE_S)
+    """Time after which such a session is closed if it has no calls."""
+    breaker_failures: int = msgspec.field(default_factory=lambda: bounds.BREAKER_FAILURES)
+    """Consecutive failures that open the circuit breaker."""
 
 
 class UpstreamState(msgspec.Struct, kw_only=True, rename="camel"):
-    """How an upstream is doing."""
+    """State and counters of an upstream."""
 
     id: str
     phase: Phase
@@ -51,12 +51,12 @@ class UpstreamState(msgspec.Struct, kw_only=True, rename="camel"):
     """`stdio`, `streamable_http`, `sse`, `websocket`, or `local`."""
     era: str = ""
     version: str = ""
-    """The protocol version spoken; empty before it was ever reached."""
+    """The negotiated protocol version; empty before the first connection."""
     reason: str | None = None
     """Why it is down."""
     retry_in_s: float | None = None
     since: float = 0.0
-    """When it came into this phase, in seconds since 1970."""
+    """When this phase began, in seconds since 1970."""
     in_flight: int = 0
     waiting: int = 0
     calls: int = 0
@@ -70,54 +70,86 @@ class UpstreamState(msgspec.Struct, kw_only=True, rename="camel"):
 class Upstream(Peer, Protocol):
     """One server behind the hub.
 
-    `request` takes calls whose `raw` and `params` carry the upstream's own names, of callers of any
-    revision, and gives replies for `shape`. Questions are its own matter in every combination of eras: a
-    modern caller gets `input_required` results from `request` and comes back with `requestState`, so
-    who calls it must not put a round of its own around it. Errors: `UpstreamUnavailable` if there was no
-    answer, `ResourceNotFound` where the server says so, `RemoteError` in the caller's dialect for the rest.
+    `request` takes calls whose `raw` and `params` contain the upstream's own names, from callers of any revision, and
+    returns replies for `shape`. It handles requests to the caller in every combination of eras: a modern caller gets
+    `input_required` results from `request` and returns with `requestState`, so a wrapper must not handle rounds itself.
+    Errors: `UpstreamUnavailable` if there was no answer, `ResourceNotFound` if the server reports that, and
+    `RemoteError` in the caller's dialect for the rest.
     """
 
     id: str
     on_change: Callable[[Upstream, Change], None] | None
-    """Told after the snapshot has a changed list, and when a watched resource changed."""
+    """Called after a list in the snapshot changed, and when a watched resource changed."""
     on_state: Callable[[Upstream], None] | None
-    """Told when the phase or the staleness changed."""
+    """Called when the phase or the staleness changed."""
 
     @property
     def snapshot(self) -> Snapshot:
-        """The last good lists; empty before it was ever reached."""
+        """The last lists that were read successfully; empty before the first connection."""
 
     @property
     def state(self) -> UpstreamState:
-        """How it is doing now."""
+        """Current state and counters."""
 
     async def start(self) -> None:
-        """Get ready to be asked; connects to nothing yet."""
+        """Prepare for calls; connects to no remote server yet."""
 
     async def refresh(self) -> None:
-        """Connect if need be and list everything, within the deadline.
+        """Connect if needed and read all lists, within the deadline.
 
         Never raises: a failure leaves the last snapshot, marked stale, and `state.reason`.
         """
 
     def holds(self, call: Call) -> bool:
-        """Whether a call comes back with the answer to a question that was asked here; then it is taken even while
-        the upstream closes."""
+        """Whether a call resumes a suspended call; such a call is accepted even while the upstream closes."""
 
-    async def subscribe(self, uri: str) -> None:
-        """Hear of changes of a resource through `on_change`, also after the server was restarted.
+    async def subscribe(self, uri: str, principal: str | None = None) -> None:
+        """Report changes of a resource through `on_change`, also after the server was restarted.
+
+        With a principal, also report changes that the server sends only on that principal's sessions.
 
         Raises: errors of `hubbub.errors`.
         """
 
     async def unsubscribe(self, uri: str) -> None:
-        """Hear of them no more."""
+        """Stop reporting changes of a resource."""
+
+    def expect_capable(self, plain_version: str | None = None) -> bool:
+        """List tools for capable clients too, because such a caller has come; return whether lists must be read again.
+
+        `plain_version` is the version of the server that is known to have no such tools.
+        """
 
     def dedicate(self, caller: Caller) -> None:
-        """There is only this one client, as on stdio."""
+        """Treat this caller as the only client, as on stdio."""
 
     def end_scope(self, scope: str) -> None:
-        """A caller's session has ended: what was kept for it can go."""
+        """Drop what was kept for a caller's session, because it has ended."""
 
-    async def close(self, drain_s: float = bounds.UPSTREAM_DRAIN_S) -> None:
-        """Take no more calls, let those in flight finish within this time, then part with the server."""
+    def end_revoked(self, is_revoked: Callable[[str], bool]) -> None:
+        """End the suspended calls of callers whose credential was revoked."""
+
+    async def close(self, drain_s: float | None = None) -> None:
+        """Take no more calls, let calls in flight finish within this time, then disconnect."""
+
+
+class Succession:
+    """Replaces the peer of an upstream: new calls go to the new one, calls that wait for input stay with the old.
+
+    A modern caller that was asked for input comes back with a new request, which may arrive after the server was
+    replaced. `Gateway.apply` puts this in place until the old upstream is closed.
+    """
+
+    def __init__(self, new: Peer, old: Peer, leaving: Upstream) -> None:
+        self.new = new
+        self._old = old
+        self.leaving = leaving
+        """The upstream inside the old peer."""
+
+    async def request(self, call: Call) -> Reply:
+        """Forward a call to the peer that it belongs to."""
+        return await (self._old if self.leaving.holds(call) else self.new).request(call)
+
+    async def notify(self, note: Note) -> None:
+        """Forward a notification to the new peer."""
+        await self.new.notify(note)

@@ -1,0 +1,434 @@
+"""The sessions with one legacy upstream: nothing that belongs to one client is ever shared with another.
+
+A legacy server learns at the start of a session which requests its client answers, and on a pipe its requests do not
+name the call that they are about. So callers who declared a capability get a session that declares exactly that. Where
+requests of the server come on the stream of their call, callers with the same profile share a session; elsewhere each
+has one alone for as long as a call of theirs runs. The default session declares nothing and serves the rest.
+
+Authenticated callers never use the default session, in any era: each principal has its own sessions (on stdio:
+processes), and at most its share of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from hubbub import bounds
+from hubbub.client.client import Client
+from hubbub.client.rpc import mark_retrieved
+from hubbub.errors import ConnectionClosed, HubbubError, MethodNotFound, Overloaded, RemoteError
+from hubbub.hub.forwarding.forwarded_call import LOG_MESSAGE, CapabilityBridge, ForwardedCall
+from hubbub.hub.upstream import UpstreamOptions
+from hubbub.protocol.model import LOG_LEVELS, Call, Note, Reply
+from hubbub.shares import Shares
+
+logger = logging.getLogger("hubbub.hub")
+
+
+class SessionProfile(msgspec.Struct, frozen=True):
+    """What callers of one session have in common."""
+
+    capabilities: bytes = b"{}"
+    """As JSON in canonical order."""
+    log_level: str | None = None
+    is_exclusive: bool = False
+    """Whether the server may learn something that belongs to one client only, such as its roots."""
+    principal: str | None = None
+    """The principal whose calls it carries; None: callers without an identity."""
+
+    @property
+    def owner(self) -> str:
+        """Whose share of the sessions it uses; empty for callers without an identity."""
+        return self.principal or ""
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Whether the server may send requests to the callers."""
+        return self.capabilities != b"{}"
+
+
+class UpstreamSession:
+    """One session and the calls that it carries. The `ReturnPath` of messages that name no call."""
+
+    def __init__(self, profile: SessionProfile | None, make: Callable[[UpstreamSession], Client]) -> None:
+        self.profile = profile
+        """None: the default session, which declares no capabilities unless it has a scope."""
+        self.scope: object = None
+        """`ForwardedCall.scope` of the client that has this session alone, or had it last."""
+        self.sends_uncorrelated = False
+        """Whether the server sent a request that names no call."""
+        self.has_client_state = False
+        """Whether the server knows something about that client, such as its roots, so that others must not use it."""
+        self.reports_changes = False
+        """Whether the server reported changes on this session."""
+        self.calls: dict[ForwardedCall, None] = {}
+        self._abandoned: dict[object, frozenset[ForwardedCall]] = {}
+        """Clients that abandoned a call which the server may still work on, and the calls that ran then."""
+        self._level: str | None = None
+        self.idle_since = 0.0
+        self.starting: asyncio.Task[None] | None = None
+        self.client = make(self)
+
+    @property
+    def declares_nothing(self) -> bool:
+        """Whether none of its callers declared elicitation, sampling or roots."""
+        return self.scope is None and (self.profile is None or not self.profile.can_be_asked)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether no message about an abandoned call can arrive any more."""
+        return not self._abandoned
+
+    async def set_level(self, level: str | None) -> None:
+        """Set the server's log level, if it supports that."""
+        if level is None or level == self._level:
+            return
+        self._level = level
+        try:
+            await self.client.set_level(level)
+        except RemoteError as error:
+            logger.debug("a server does not take a log level: %s", error.message)
+
+    async def lower_log_level(self, level: str | None) -> None:
+        """Lower the server's log level to this one, if it is higher; each caller gets its own level only."""
+        if level is not None and (self._level is None or LOG_LEVELS.index(level) < LOG_LEVELS.index(self._level)):
+            await self.set_level(level)
+
+    def remove(self, forwarded: ForwardedCall, *, is_answered: bool) -> None:
+        """Remove a call that has ended."""
+        del self.calls[forwarded]
+        self.has_client_state = self.has_client_state or forwarded.sent_roots
+        if not is_answered:
+            self._note_abandoned(forwarded)
+        elif self._abandoned and (self.profile is None or self.declares_nothing):
+            # A server that answers a later call has read the cancellation of the earlier one. That suffices for logs;
+            # but where it may send requests, one that ignores cancellations must never reach the next client.
+            self._abandoned = {scope: older for scope, older in self._abandoned.items() if forwarded in older}
+
+    def _note_abandoned(self, forwarded: ForwardedCall) -> None:
+        """Remember an abandoned call, because the server may still send messages about it."""
+        is_quiet = self.client.era == "modern" and forwarded.call.caller.least_log_level is None
+        if is_quiet and self.declares_nothing:
+            return  # No requests to clients here, and a modern server logs only for callers that asked for it.
+        self._abandoned[forwarded.scope] = frozenset(self.calls)
+        if len(self._abandoned) > bounds.UPSTREAM_WAITING:
+            del self._abandoned[next(iter(self._abandoned))]
+
+    async def request(self, call: Call) -> Reply:
+        """Send a request that names no call to the only client that has calls on this session."""
+        self.sends_uncorrelated = True
+        has_no_client = self.profile is None and self.scope is None
+        while True:
+            forwarded = None if has_no_client else self._call_of_sole_client(self.calls)
+            if forwarded is None:
+                raise MethodNotFound(call.method)
+            if not forwarded.has_pending:
+                return await forwarded.request(call)
+            # That call may be answered meanwhile, and its caller reads nothing after the answer: choose again.
+            await forwarded.flush()
+
+    async def notify(self, note: Note) -> None:
+        """Queue a notification that names no call; `send_nowait` does the same."""
+        self.send_nowait(note)
+
+    def send_nowait(self, note: Note) -> bool:
+        """Queue a notification for the client that it can be about; decided at once, so that no answer overtakes it."""
+        forwarded = self._receiver_of(note)
+        if forwarded is not None:
+            forwarded.send_nowait(note)
+        return True
+
+    async def release(self) -> None:
+        """Do nothing: the streams of callers belong to their calls."""
+
+    def _receiver_of(self, note: Note) -> ForwardedCall | None:
+        if note.method != LOG_MESSAGE or not self.client.is_open:
+            return None  # before the handshake there is no call
+        listening = [forwarded for forwarded in self.calls if forwarded.call.caller.least_log_level is not None]
+        # A modern server logs only for callers that asked for it; a legacy one for any of them.
+        is_modern = self.client.era == "modern"
+        forwarded = self._call_of_sole_client(listening if is_modern else self.calls)
+        if forwarded is None:
+            logger.debug("a log of a server was dropped: it could be about the call of any of several clients")
+        return forwarded
+
+    def _call_of_sole_client(self, candidates: Any) -> ForwardedCall | None:
+        """The newest of these calls, if all of them are of one client and no other client abandoned one."""
+        found: ForwardedCall | None = None
+        for forwarded in candidates:
+            if found is not None and forwarded.scope != found.scope:
+                return None
+            found = forwarded
+        return None if found is None or self._abandoned.keys() - {found.scope} else found
+
+
+class SessionPool:
+    """The sessions with one upstream, besides the default session."""
+
+    def __init__(
+        self,
+        options: UpstreamOptions,
+        what: str,
+        make: Callable[[UpstreamSession, Mapping[str, Any]], Client],
+        *,
+        are_processes: bool,
+        make_room: Callable[[str | None], bool],
+        on_start: Callable[[UpstreamSession], Awaitable[None]],
+        on_end: Callable[[UpstreamSession], None],
+    ) -> None:
+        self._options = options
+        self._what = what
+        self._make = make
+        self.are_processes = are_processes
+        self._make_room = make_room
+        """Called when no session is free, to end an abandoned call of one principal, or of any with None."""
+        self._on_start = on_start
+        self._on_end = on_end
+        self._sessions: dict[UpstreamSession, None] = {}
+        self._shares = Shares(self.most)
+        """Shares of the sessions that carry calls, by `SessionProfile.owner`."""
+        self._line = Shares(options.max_waiting)
+        self._waiting: dict[asyncio.Future[None], str] = {}
+        """Calls that wait for a session, with their owners."""
+        self._closing: set[asyncio.Task[None]] = set()
+        self._sweeping: asyncio.TimerHandle | None = None
+        self.correlates = False
+        """Whether the server's requests come on the stream of their call."""
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def most(self) -> int:
+        """The largest number of sessions; where they are not processes, at least one for each concurrent call."""
+        if self.are_processes:
+            return self._options.max_sessions
+        return max(self._options.max_sessions, self._options.max_calls)
+
+    def open_sessions(self) -> list[UpstreamSession]:
+        """The sessions that are connected."""
+        return [session for session in self._sessions if session.client.is_open]
+
+    async def acquire(
+        self, forwarded: ForwardedCall, profile: SessionProfile, level: str | None, deadline: float
+    ) -> UpstreamSession:
+        """Return a started session, with the call added to it; the server logs `level` and above.
+
+        Raises:
+            Overloaded: other callers use every session.
+            HubbubError: the session cannot be started.
+        """
+        is_exclusive = profile.is_exclusive or self._options.sessions == "own"
+        if not self.correlates and (profile.can_be_asked or profile.principal is None):
+            is_exclusive = True
+        while True:
+            session = self._find(forwarded, profile, is_exclusive=is_exclusive) or self._open(profile)
+            if session is not None:
+                break
+            await self._wait(profile, deadline)
+        if not session.calls:
+            self._shares.take(profile.owner)
+        session.calls[forwarded] = None
+        if is_exclusive:
+            session.scope = forwarded.scope
+        try:
+            await self._started(session, deadline)
+            if profile.log_level is None:
+                await session.lower_log_level(level)
+        except BaseException:
+            self.release(session, forwarded, is_answered=True)
+            raise
+        return session
+
+    def release(self, session: UpstreamSession, forwarded: ForwardedCall, *, is_answered: bool) -> None:
+        """Remove a call that has ended from its session; others may then use it, if it is clean."""
+        session.remove(forwarded, is_answered=is_answered)
+        if not session.calls and session.profile is not None:
+            self._shares.give_back(session.profile.owner)
+        if session.sends_uncorrelated and self.correlates:
+            self.correlates = False
+            session.scope = session.scope or forwarded.scope
+        if session.calls:
+            return
+        if session not in self._sessions:
+            self._wake()
+            return
+        session.idle_since = asyncio.get_running_loop().time()
+        stays = session.is_clean or session.declares_nothing or self._options.sessions == "own"
+        if not session.client.is_open or not stays:
+            self._drop(session)
+        elif session.scope is forwarded:
+            self._drop_unless_reusable(session)
+        self._wake()
+        self._sweep_later()
+
+    async def close(self) -> None:
+        """Close every session."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        for session in list(self._sessions):
+            self._drop(session)
+        self._wake()
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    # -- choosing a session ----------------------------------------------------------
+
+    def _find(self, forwarded: ForwardedCall, profile: SessionProfile, *, is_exclusive: bool) -> UpstreamSession | None:
+        free = None
+        has_room = self._shares.has_room(profile.owner)
+        for session in list(self._sessions):
+            if session.profile != profile:
+                continue
+            if session.starting is not None and session.starting.done() and not session.client.is_open:
+                if not session.calls:
+                    self._drop(session)
+                continue
+            if not has_room and not session.calls:
+                continue
+            if not is_exclusive or session.scope == forwarded.scope:
+                return session
+            if free is None and not session.calls and self._is_reusable(session):
+                free = session
+        return free
+
+    def _is_reusable(self, session: UpstreamSession) -> bool:
+        return session.is_clean and not session.has_client_state and self._options.sessions == "shared"
+
+    def _open(self, profile: SessionProfile) -> UpstreamSession | None:
+        """Make a session, in place of an idle one if there are too many; None if that is not possible."""
+        if not self._shares.has_room(profile.owner):
+            return None
+        if len(self._sessions) >= self.most:
+            idle = self._dispensable(profile.principal)
+            if idle is None:
+                return None
+            self._drop(idle)
+        capabilities = msgspec.json.decode(profile.capabilities)
+        session = UpstreamSession(profile, lambda session: self._make(session, capabilities))
+        self._sessions[session] = None
+        return session
+
+    def _dispensable(self, principal: str | None) -> UpstreamSession | None:
+        """An idle session: the oldest of this principal, or else of the principal with the most sessions."""
+        idle = [session for session in self._sessions if not session.calls]
+        counts = Counter(_principal(session) for session in self._sessions)
+
+        def order(session: UpstreamSession) -> tuple[bool, int, float]:
+            held_by = _principal(session)
+            return held_by != principal, -counts[held_by], session.idle_since
+
+        return min(idle, key=order, default=None)
+
+    async def _started(self, session: UpstreamSession, deadline: float) -> None:
+        if session.starting is None:
+            session.starting = asyncio.create_task(self._start(session))
+            session.starting.add_done_callback(mark_retrieved)
+        if not session.starting.done():
+            async with asyncio.timeout_at(deadline):
+                await asyncio.wait([session.starting])
+        if session.starting.cancelled():  # the pool was closed
+            raise ConnectionClosed(f"The connection to {self._what} was closed")
+        session.starting.result()
+
+    async def _start(self, session: UpstreamSession) -> None:
+        assert session.profile is not None
+        try:
+            await session.client.start()
+            await session.set_level(session.profile.log_level)
+            await self._on_start(session)
+        except HubbubError:
+            self._sessions.pop(session, None)
+            raise
+
+    async def _wait(self, profile: SessionProfile, deadline: float) -> None:
+        owner = profile.owner
+        if not self._line.has_room(owner):
+            raise self._overloaded()
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._line.take(owner)
+        self._waiting[turn] = owner
+        try:
+            async with asyncio.timeout_at(deadline):
+                while not turn.done():
+                    if not self._make_room(profile.principal) and not self._shares.held_by(owner):
+                        self._make_room(None)  # all are used by other principals
+                    await asyncio.wait([turn], timeout=bounds.SESSION_RECHECK_S)
+        except TimeoutError:
+            raise self._overloaded() from None
+        finally:
+            del self._waiting[turn]
+            self._line.give_back(owner)
+
+    def _overloaded(self) -> Overloaded:
+        hint = f"the operator can raise max_sessions of the server {self._what}"
+        return Overloaded(f"sessions with {self._what}", self.most, hint)
+
+    def _wake(self) -> None:
+        """Wake the calls that wait for a session, first those whose owner has the fewest."""
+        for turn in sorted(self._waiting, key=lambda turn: self._shares.held_by(self._waiting[turn])):
+            if not turn.done():
+                turn.set_result(None)
+
+    # -- closing sessions ------------------------------------------------------------
+
+    def _drop_unless_reusable(self, session: UpstreamSession) -> None:
+        """Drop a session whose scope is a call that has ended, unless other clients can use it."""
+        if not self._is_reusable(session):
+            self._drop(session)
+
+    def _drop(self, session: UpstreamSession) -> None:
+        self._sessions.pop(session, None)
+        task = asyncio.create_task(self._end(session))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def _end(self, session: UpstreamSession) -> None:
+        if session.starting is not None and not session.starting.done():
+            session.starting.cancel()
+        await session.client.close()
+        self._on_end(session)
+
+    def _sweep_later(self) -> None:
+        if self._sweeping is None and self._sessions:
+            self._sweeping = asyncio.get_running_loop().call_later(self._options.idle_s, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweeping = None
+        now = asyncio.get_running_loop().time()
+        for session in list(self._sessions):
+            if not session.calls and now - session.idle_since >= self._options.idle_s:
+                self._drop(session)
+        self._sweep_later()
+
+
+def _principal(session: UpstreamSession) -> str | None:
+    return None if session.profile is None else session.profile.principal
+
+
+def profile_for(
+    forwarded: ForwardedCall, default: UpstreamSession, bridge: CapabilityBridge, *, keeps_own: bool
+) -> SessionProfile | None:
+    """The profile of the session that a call needs; None: the default session."""
+    caller, first, principal = forwarded.call.caller, default.client, forwarded.principal
+    is_plain = not caller.capabilities and caller.log_level is None
+    if is_plain and principal is None and default.scope is None and not keeps_own:
+        return None
+    is_known = caller.scope is not None or principal is not None
+    is_own = keeps_own and is_known and not first.sends_tool_headers
+    if first.revision.stateless:
+        return SessionProfile(is_exclusive=is_own, principal=principal) if is_own or principal is not None else None
+    capabilities = bridge.capabilities(caller)
+    level = caller.log_level if "logging" in first.server_capabilities else None
+    if not capabilities and level is None and not is_own and principal is None and default.scope is None:
+        return None
+    written = msgspec.json.encode(capabilities, order="sorted")
+    if is_own or principal is not None:
+        level = None  # A new log level must not select another session, because the client's state is in this one.
+    return SessionProfile(written, level, is_own or "roots" in capabilities, principal)

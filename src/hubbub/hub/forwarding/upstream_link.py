@@ -1,0 +1,318 @@
+"""The link to one remote server: its default session, which is kept connected, and the pool of further sessions.
+
+Chooses the session of each forwarded call. Subscriptions to resources are carried by the default session, and also by
+every session that may report changes which the default session does not: sessions of the principals that subscribed,
+and sessions with a process of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any
+
+import msgspec
+
+from hubbub.client.client import Client
+from hubbub.client.config import ServerConfig
+from hubbub.client.keeping import Keeper
+from hubbub.client.known_eras import KnownEras
+from hubbub.client.watching import Change
+from hubbub.errors import ConnectionClosed, HubbubError, RemoteError
+from hubbub.hub.forwarding.forwarded_call import (
+    ALL_CAPABILITIES,
+    INPUT_METHODS,
+    CapabilityBridge,
+    ForwardedCall,
+    scope_of,
+)
+from hubbub.hub.forwarding.session_pool import SessionPool, UpstreamSession, profile_for
+from hubbub.hub.upstream import UpstreamOptions
+from hubbub.net.backoff import Backoff
+from hubbub.ports import Sealer
+from hubbub.protocol.model import Caller, RawReply
+
+
+class UpstreamLink:
+    """The sessions with one server, and the changes that it reports on them."""
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        options: UpstreamOptions,
+        sealer: Sealer,
+        *,
+        backoff: Backoff,
+        known_eras: KnownEras,
+        make_room: Callable[[str | None], bool],
+        on_connection: Callable[[], None],
+        on_change: Callable[[Change, Client | None], None],
+        on_renewed: Callable[[], None],
+    ) -> None:
+        """Make the link without connecting.
+
+        Args:
+            config: How the server is reached.
+            options: The limits of its sessions.
+            sealer: Seals request states.
+            backoff: Delays between attempts to connect.
+            known_eras: Remembers whether it is a legacy server.
+            make_room: See `SessionPool`.
+            on_connection: Called when the default session was opened or lost, or is tried again.
+            on_change: Gets changes of lists and subscribed resources, with the client that reported them;
+                None instead of a client whose session belongs to one principal.
+            on_renewed: Called when the server may have been replaced, so that its lists must be read again.
+        """
+        self._config = msgspec.structs.replace(config, capabilities={})
+        self._known_eras = known_eras
+        self._keeps_own = options.sessions == "own"
+        self._on_connection = on_connection
+        self._on_change = on_change
+        self._on_renewed = on_renewed
+        self.bridge = CapabilityBridge(config.id, sealer)
+        self.keeper = Keeper(config.id, self._make_default, backoff=backoff, on_change=self._connection_changed)
+        self.pool = SessionPool(
+            options,
+            config.id,
+            self._make_pooled,
+            are_processes=config.transport == "stdio",
+            make_room=make_room,
+            on_start=self._session_started,
+            on_end=self._session_ended,
+        )
+        self.watch = ResourceWatch(self.pool, self.keeper.ready)
+        self._default: UpstreamSession | None = None
+        self._sole_caller: Caller | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        """Number of sessions."""
+        return len(self.pool) + (self.keeper.client is not None)
+
+    async def close(self) -> None:
+        """End every session."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(self.pool.close(), self.keeper.close(), *self._tasks, return_exceptions=True)
+
+    def dedicate(self, caller: Caller) -> None:
+        """Declare the capabilities of this caller on the default session, because there is no other client.
+
+        Without it such a client would need a second session with a legacy server, which on stdio is a process.
+        """
+        if caller.scope is not None:
+            self._sole_caller = caller
+
+    def config_with(self, capabilities: Mapping[str, Any]) -> ServerConfig:
+        """The config of another session, with the known protocol version, so that it needs no probe."""
+        first = self.keeper.client
+        version = self._config.protocol_version if first is None else first.protocol_version
+        return msgspec.structs.replace(self._config, capabilities=capabilities, protocol_version=version)
+
+    # -- forwarding a call ---------------------------------------------------------------
+
+    def default_session_for(self, forwarded: ForwardedCall) -> UpstreamSession | None:
+        """Return the default session with the call added to it, if the call can use it without waiting."""
+        default = self._default
+        if default is None or default.scope is not None or self.keeper.open_client is not default.client:
+            return None
+        if profile_for(forwarded, default, self.bridge, keeps_own=self._keeps_own) is not None:
+            return None
+        default.calls[forwarded] = None
+        return default
+
+    async def acquire(self, forwarded: ForwardedCall, deadline: float) -> UpstreamSession:
+        """Return a session with the call added to it; opens one if needed.
+
+        Raises: errors of `hubbub.errors`, or `TimeoutError` after the deadline.
+        """
+        default = self._default
+        if default is None or self.keeper.open_client is not default.client:
+            error = self.keeper.error
+            # A refused handshake does not answer this call.
+            lost = None if isinstance(error, RemoteError) else error
+            raise lost or ConnectionClosed(f"The connection to {self._config.id} was closed")
+        if default.scope is not None and default.scope == forwarded.scope:
+            await default.set_level(forwarded.call.caller.log_level)
+            profile = None
+        else:
+            profile = profile_for(forwarded, default, self.bridge, keeps_own=self._keeps_own)
+        if profile is None:
+            default.calls[forwarded] = None
+            return default
+        takes_level = not default.client.revision.stateless and "logging" in default.client.server_capabilities
+        level = forwarded.call.caller.log_level if takes_level else None
+        return await self.pool.acquire(forwarded, profile, level, deadline)
+
+    def forward(
+        self, forwarded: ForwardedCall, session: UpstreamSession, timeout_s: float
+    ) -> Coroutine[Any, Any, RawReply]:
+        """Send a call on the session that was acquired for it."""
+        call, client = forwarded.call, session.client
+        is_modern = client.revision.rounds
+        returns_input = is_modern and call.caller.revision.rounds and call.method in INPUT_METHODS
+        return client.forward(
+            call,
+            back=forwarded,
+            timeout_s=timeout_s,
+            client_meta=self.bridge.client_meta(client, call.caller) if is_modern else b"",
+            resolve_input=not returns_input,
+            request_state=self.bridge.open_state(call) if returns_input else None,
+        )
+
+    def release(self, session: UpstreamSession, forwarded: ForwardedCall, *, is_answered: bool) -> None:
+        """Remove a call that has ended from its session."""
+        if session.profile is None:
+            session.remove(forwarded, is_answered=is_answered)
+        else:
+            self.pool.release(session, forwarded, is_answered=is_answered)
+
+    # -- making sessions -----------------------------------------------------------------
+
+    def _make_default(self) -> Client:
+        self._default = UpstreamSession(None, self._make_default_client)
+        if self._sole_caller is not None:
+            self._default.scope = scope_of(self._sole_caller)
+        return self._default.client
+
+    def _make_default_client(self, session: UpstreamSession) -> Client:
+        config = self._config
+        if self._sole_caller is not None:
+            config = msgspec.structs.replace(config, capabilities=self.bridge.capabilities(self._sole_caller))
+        client = Client(
+            config,
+            on_change=lambda change: self._changed(change, client),
+            uncorrelated=session,
+            known_eras=self._known_eras,
+        )
+        client.on_renewed = self._on_renewed
+        return client
+
+    def _make_pooled(self, session: UpstreamSession, capabilities: Mapping[str, Any]) -> Client:
+        config, first = self.config_with(capabilities), self.keeper.client
+        assert session.profile is not None
+        principal = session.profile.principal
+        if first is not None and first.revision.listen and (principal is None or not self.pool.are_processes):
+            return Client(config, uncorrelated=session)
+        # Many legacy servers report a change only on the session in which it happened.
+
+        def on_change(change: Change) -> None:
+            if principal is None:
+                session.reports_changes = True
+                self._changed(change, client)
+            elif change.kind == "resource":
+                self._changed(msgspec.structs.replace(change, principal=principal), client)
+            else:
+                self._changed(change, None)
+
+        client = Client(config, on_change=on_change, uncorrelated=session)
+        return client
+
+    # -- what changes --------------------------------------------------------------------
+
+    def _connection_changed(self) -> None:
+        client = self.keeper.client
+        if client is not None:
+            self.bridge.reset()
+            if client.revision.stateless:
+                client.declare(ALL_CAPABILITIES)  # for lists: each call carries the capabilities of its caller
+            self.pool.correlates = client.tells_calls_apart
+            for uri in self.watch.uris():
+                self._spawn(self._watch_again(uri))
+        self._on_connection()
+
+    def _session_started(self, session: UpstreamSession) -> Awaitable[None]:
+        return self.watch.watch_on(session)
+
+    def _session_ended(self, session: UpstreamSession) -> None:
+        """Lists may have changed if the session was a process that reported changes."""
+        if self.pool.are_processes and session.reports_changes:
+            self._on_renewed()
+
+    async def _watch_again(self, uri: str) -> None:
+        if await self.watch.watch_again(uri):
+            self._on_change(Change("resource", uri), None)  # Changes may have been missed.
+
+    def _changed(self, change: Change, client: Client | None) -> None:
+        if change.kind != "resource" or change.uri in self.watch:
+            self._on_change(change, client)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class ResourceWatch:
+    """The watched resources of one upstream."""
+
+    def __init__(self, pool: SessionPool, first: Callable[[], Awaitable[Client]]) -> None:
+        self._pool = pool
+        self._first = first
+        """Returns the client of the default session, after connecting if needed."""
+        self._watched: dict[str, set[str | None]] = {}
+        """The principals that watch each resource; None stands for callers without an identity."""
+
+    def __contains__(self, uri: str) -> bool:
+        return uri in self._watched
+
+    def uris(self) -> list[str]:
+        """Every watched resource."""
+        return list(self._watched)
+
+    async def add(self, uri: str, principal: str | None) -> None:
+        """Watch a resource for a principal.
+
+        Raises:
+            RemoteError: no session knows it.
+        """
+        is_new = uri not in self._watched
+        self._watched.setdefault(uri, set()).add(principal)
+        clients = [await self._first()] if is_new else []
+        clients += [session.client for session in self._sessions({principal})]
+        failures: list[RemoteError] = []
+        for client in clients:
+            try:
+                await client.subscribe(uri)
+            except RemoteError as error:
+                failures.append(error)
+        if failures and len(failures) == len(clients):
+            if is_new:
+                self._watched.pop(uri, None)
+            raise failures[0]
+
+    async def remove(self, uri: str, first: Client | None) -> None:
+        """Stop watching a resource; `first` is the client of the default session, if it is connected."""
+        principals = self._watched.pop(uri, None)
+        if principals is None or first is None:
+            return
+        for client in (first, *(session.client for session in self._sessions(principals))):
+            await client.unsubscribe(uri)
+
+    async def watch_on(self, session: UpstreamSession) -> None:
+        """Watch the resources of its callers on a session that was just started."""
+        for uri, principals in list(self._watched.items()):
+            if not self._is_watched_on(session, principals):
+                continue
+            try:
+                await session.client.subscribe(uri)
+            except RemoteError:
+                continue  # It has no such resource.
+
+    async def watch_again(self, uri: str) -> bool:
+        """Watch a resource on a new default session; return whether that succeeded."""
+        try:
+            await (await self._first()).subscribe(uri)
+        except HubbubError:
+            return False  # It was lost again, which repeats this; or the resource no longer exists.
+        return True
+
+    def _sessions(self, principals: set[str | None]) -> list[UpstreamSession]:
+        return [session for session in self._pool.open_sessions() if self._is_watched_on(session, principals)]
+
+    def _is_watched_on(self, session: UpstreamSession, principals: set[str | None]) -> bool:
+        assert session.profile is not None
+        principal = session.profile.principal
+        if principal not in principals:
+            return False
+        return self._pool.are_processes or (principal is not None and not session.client.revision.listen)

@@ -1,0 +1,95 @@
+"""The names that servers had when they were last reached, kept in the user's state folder.
+
+While a hub starts, some servers are not connected yet. Their last names are used to find name collisions,
+so that names do not change when these servers connect. Only names are kept, one file for each server
+config. Errors are ignored: a hub works without these files.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from hubbub import bounds
+from hubbub.hub.config import UpstreamConfig
+from hubbub.hub.snapshot import Snapshot
+from hubbub.settings.folders import state_folder
+
+logger = logging.getLogger("hubbub.hub")
+_FOLDER: Final = "names"
+
+
+class Known(msgspec.Struct, frozen=True):
+    """The names that one server had."""
+
+    tools: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
+    plain_version: str | None = None
+    """The version of the server that is known to list the same tools to every client."""
+
+
+NOTHING_KNOWN: Final = Known()
+
+
+class KnownNames:
+    """The names of all servers that any hub of this user has reached."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._last: dict[str, Known] = {}
+
+    def load(self, config: UpstreamConfig) -> Known:
+        """Load the last known names of a server; empty for servers in this process, which are always listed."""
+        if config.remote is None:
+            return NOTHING_KNOWN
+        path = self._path(config)
+        found = self._last.get(path.name)
+        if found is None:
+            try:
+                found = msgspec.json.decode(path.read_bytes(), type=Known)
+            except (OSError, msgspec.DecodeError):
+                found = NOTHING_KNOWN
+            self._last[path.name] = found
+        return found
+
+    def save(self, config: UpstreamConfig, snapshot: Snapshot) -> None:
+        """Save the names that a server has now. Blocks on the disk if they have changed."""
+        if config.remote is None or snapshot.revision is None:
+            return
+        known = Known(
+            tuple(tool.name for tool in snapshot.tools),
+            tuple(prompt.name for prompt in snapshot.prompts),
+            snapshot.plain_version,
+        )
+        if known == self.load(config):
+            return
+        path = self._path(config)
+        self._last[path.name] = known
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            draft = path.with_suffix(f".{secrets.token_hex(4)}")
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(msgspec.json.encode(known))
+            draft.replace(path)
+            self._forget_oldest(path.parent)
+        except OSError as error:
+            logger.debug("names_not_kept", extra={"reason": error.strerror or str(error)})
+
+    def _forget_oldest(self, folder: Path) -> None:
+        paths = list(folder.iterdir())
+        if len(paths) > bounds.HUB_KNOWN_SERVERS:
+            min(paths, key=lambda path: path.stat().st_mtime).unlink(missing_ok=True)
+
+    def _path(self, config: UpstreamConfig) -> Path:
+        from hashlib import sha256  # Only hubs need it.
+
+        remote = config.remote
+        assert remote is not None
+        way = msgspec.json.encode([remote.command, list(remote.args), remote.url])
+        return (self._folder or state_folder() / _FOLDER) / f"{sha256(way).hexdigest()[:32]}.json"
