@@ -1,9 +1,8 @@
-"""Tools of MCP servers as a model can call them: `mcp_<server_id>__<tool>`.
+"""Adapts tools of MCP servers for models, under local names: `mcp_<server_id>__<tool>`.
 
-A local name has only letters, digits, `_` and `-`, and a limit of its own; where that
-cuts a name, a digest keeps it apart from others. The two names that still become one
-are reported, never silently merged. What a server says about its tools is a stranger's
-text: cleaned, bounded and labelled with the server it comes from.
+A local name has only letters, digits, `_` and `-`, and a maximum length; a shortened name ends with a digest, so that
+it stays unique. Two names that still collide are reported, never silently merged. A server's descriptions are
+untrusted text: cleaned, bounded and labelled with the id of the server.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import msgspec
 from msgspec import UNSET
 
 from hubbub import bounds
-from hubbub.agent.definition import NO_PARAMETERS, Definition, Origin
+from hubbub.agent.definition import NO_PARAMETERS, Definition, ToolOrigin
 from hubbub.agent.untrusted import clean
 from hubbub.errors import DefinitionError, SettingsError
 from hubbub.protocol.names import tool_key
@@ -29,14 +28,14 @@ class Adapted(msgspec.Struct, frozen=True):
 
     definitions: tuple[Definition, ...]
     """Sorted by name."""
-    mapping: Mapping[str, Origin]
-    """From local names to where the tools are."""
+    mapping: Mapping[str, ToolOrigin]
+    """Maps local names to the origins of the tools."""
     skipped: Mapping[str, tuple[str, ...]]
     """By server: why some of its tools were left out."""
 
 
 def check_name_limit(limit: int) -> int:
-    """The limit for local names, if providers and names can live with it.
+    """Return the limit for local names, if it is in the allowed range.
 
     Raises: SettingsError.
     """
@@ -46,11 +45,11 @@ def check_name_limit(limit: int) -> int:
     return limit
 
 
-def adapt(server_id: str, entry: ToolEntry, limit: int = bounds.TOOL_KEY_CHARACTERS) -> Definition:
-    """One tool of a server as a definition.
+def adapt(server_id: str, entry: ToolEntry, limit: int) -> Definition:
+    """Convert one tool of a server to a definition.
 
     Raises:
-        DefinitionError: its name or its schema cannot be taken over.
+        DefinitionError: its name or its schema cannot be used.
     """
     if not entry.name.strip():
         raise DefinitionError("a tool without a name")
@@ -65,16 +64,16 @@ def adapt(server_id: str, entry: ToolEntry, limit: int = bounds.TOOL_KEY_CHARACT
         title=None if title is UNSET else clean(title, bounds.TITLE_CHARACTERS),
         annotations=annotations,
         output_schema=_usable(_schema(entry.output_schema)),
-        origin=Origin(server_id, entry.name),
+        origin=ToolOrigin(server_id, entry.name),
     )
 
 
-def adapt_all(tools: Mapping[str, Iterable[ToolEntry]], limit: int = bounds.TOOL_KEY_CHARACTERS) -> Adapted:
-    """The tools of many servers; one listed twice by its server counts once.
+def adapt_all(tools: Mapping[str, Iterable[ToolEntry]], limit: int) -> Adapted:
+    """Convert the tools of many servers; a tool that its server lists twice counts once.
 
     Raises:
-        DefinitionError: tools of two servers would have the same local name. Of one server, the first has it.
-        SettingsError: the limit is none.
+        DefinitionError: tools of two servers would have the same local name. Within one server, the first keeps it.
+        SettingsError: the limit is out of range.
     """
     check_name_limit(limit)
     found: dict[str, Definition] = {}
@@ -98,10 +97,10 @@ def adapt_all(tools: Mapping[str, Iterable[ToolEntry]], limit: int = bounds.TOOL
 
 
 def _collision(first: Definition, second: Definition) -> str:
-    """Why the second is left out: a server's own names are its own matter, and must not cost the others.
+    """Describe why the second tool is skipped: a collision within one server must not affect other servers.
 
     Raises:
-        DefinitionError: they are of two servers, so that only the user can tell which is meant.
+        DefinitionError: the tools are of two servers, so only the user can resolve the collision.
     """
     assert first.origin is not None
     assert second.origin is not None
@@ -114,7 +113,7 @@ def _collision(first: Definition, second: Definition) -> str:
     )
 
 
-def _told(origin: Origin) -> str:
+def _told(origin: ToolOrigin) -> str:
     return f"{clean(origin.remote_tool_name, bounds.TITLE_CHARACTERS)!r} of {origin.server_id!r}"
 
 
@@ -128,7 +127,7 @@ def _schema(value: Any) -> Mapping[str, Any] | None:
 
 
 def _usable(schema: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """An output schema that is out of bounds only means that results go unchecked."""
+    """Return an output schema, or None if it is out of bounds, so that results are not validated."""
     try:
         check_bounds(schema)
     except DefinitionError:

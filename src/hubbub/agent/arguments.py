@@ -1,7 +1,7 @@
-"""The arguments of a tool call as models write them, made into an object.
+"""Parses the arguments of a tool call as models write them.
 
-Models put them into fences, encode them twice, or leave them out; these habits are
-mended. Anything else is an error that the model is told, so that it can try again.
+Models put them into code fences, encode them twice, or leave them out; these forms are repaired. Anything else is an
+error that is returned to the model, so that it can try again.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ _FENCE: Final = re.compile(r"```[ \t]*\w*[ \t]*\r?\n?(.*?)\s*```", re.DOTALL)
 
 
 class Arguments(msgspec.Struct, frozen=True):
-    """What became of them."""
+    """Parsed arguments, or the reason why they cannot be used."""
 
     value: dict[str, Any]
-    """Empty if they could not be read."""
+    """Empty if they could not be parsed."""
     status: Status
     bytes: int
-    """As they came."""
+    """Size as received."""
     message: str = ""
-    """What is wrong with them."""
+    """Why they cannot be used."""
 
     @property
     def is_usable(self) -> bool:
-        """Whether there is something to call a tool with."""
+        """Whether a tool can be called with them."""
         return self.status in ("ok", "blank", "repaired")
 
     @property
     def code(self) -> str:
-        """The code of the error."""
+        """The error code, if they cannot be used."""
         return ARGUMENTS_TOO_LARGE if self.status == "too_large" else ARGUMENTS_JSON_PARSE_ERROR
 
 
-def read_arguments(raw: Any, max_bytes: int = bounds.ARGUMENT_BYTES) -> Arguments:
+def read_arguments(raw: Any, max_bytes: int) -> Arguments:
     """Read the arguments of one call. Never raises."""
     if raw is None:
         return Arguments({}, "blank", 0)

@@ -10,30 +10,30 @@ import msgspec
 from hubbub import bounds
 from hubbub.agent.arguments import Arguments, read_arguments
 from hubbub.agent.catalog import Catalog
-from hubbub.agent.model import Message, WantedCall
+from hubbub.agent.model import Message, ModelToolCall
 from hubbub.protocol.names import safe_name
 
 
 class ToolCall(msgspec.Struct, frozen=True):
-    """One call that a model wants."""
+    """One call that a model requests."""
 
     id: str
     name: str
-    """Of the tool, if there is one; else what the model wrote, in a form that endpoints take."""
+    """The name of the tool if it is known; otherwise what the model wrote, in characters that endpoints accept."""
     is_known: bool
     """Whether the model was shown a tool of that name."""
     arguments: Arguments
 
     def message(self) -> dict[str, Any]:
-        """The call as it stands in the conversation; arguments that cannot be read are left out."""
+        """The call as a part of a message; arguments that cannot be parsed are left out."""
         text = msgspec.json.encode(self.arguments.value).decode()
         return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": text}}
 
 
 def read_calls(
-    wanted: Sequence[WantedCall], exposed: Catalog, taken: Container[str], *, first: int, max_bytes: int
+    wanted: Sequence[ModelToolCall], exposed: Catalog, taken: Container[str], *, first: int, max_bytes: int
 ) -> list[ToolCall]:
-    """The calls; `taken` holds the ids of earlier ones, and those without an id are numbered from `first` on."""
+    """Read the calls; `taken` holds the ids of earlier calls, and calls without an id are numbered from `first` on."""
     found: list[ToolCall] = []
     used: set[str] = set()
     for number, call in enumerate(wanted, first):
@@ -47,7 +47,7 @@ def read_calls(
 
 
 def assistant_message(text: str, calls: Sequence[ToolCall]) -> Message:
-    """What the model said, as it stands in the conversation."""
+    """The model's answer as a message of the conversation."""
     message: Message = {"role": "assistant", "content": text}
     if calls:
         message["tool_calls"] = [call.message() for call in calls]

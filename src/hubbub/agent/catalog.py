@@ -13,7 +13,10 @@ from hubbub.agent.definition import Definition
 
 
 class Catalog:
-    """Definitions by name, sorted; cannot be changed."""
+    """Immutable collection of definitions, sorted by name.
+
+    `len`, iteration, `in` and `get` cover only the tools that the model is shown.
+    """
 
     __slots__ = ("_definitions", "_exposed")
 
@@ -23,27 +26,30 @@ class Catalog:
 
     @property
     def definitions(self) -> tuple[Definition, ...]:
-        """All of them, with those that the model is not shown."""
+        """All definitions, including those that the model is not shown."""
         return self._definitions
 
     @property
     def exposed(self) -> tuple[Definition, ...]:
-        """Those that the model is shown."""
+        """The definitions that the model is shown."""
         return tuple(self._exposed.values())
 
     def openai_tools(self) -> list[dict[str, Any]]:
-        """What the model is shown, as a chat endpoint takes it."""
+        """The shown tools in the format of chat endpoints."""
         return [definition.openai() for definition in self._exposed.values()]
 
     def get(self, name: str) -> Definition | None:
         """The shown tool of this name. Some models write dots where they were given underscores."""
         return self._exposed.get(name) or self._exposed.get(name.replace(".", "_"))
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._exposed
+    def __contains__(self, item: object) -> bool:
+        """Whether the model is shown this tool, given by name or as a definition."""
+        if isinstance(item, Definition):
+            return self._exposed.get(item.name) == item
+        return isinstance(item, str) and self.get(item) is not None
 
     def __iter__(self) -> Iterator[Definition]:
-        return iter(self._definitions)
+        return iter(self._exposed.values())
 
     def __len__(self) -> int:
         return len(self._exposed)
@@ -52,6 +58,6 @@ class Catalog:
         return f"Catalog({len(self._exposed)} tools)"
 
     def narrowed(self, names: Iterable[str]) -> Catalog:
-        """Only the shown tools among these names."""
+        """Return a catalog of only the shown tools with these names."""
         wanted = frozenset(names)
         return Catalog(item for item in self._exposed.values() if item.name in wanted)

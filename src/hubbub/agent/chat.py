@@ -1,10 +1,11 @@
-"""A model behind any OpenAI-compatible chat endpoint, whole answers and streamed ones.
+"""A model behind any OpenAI-compatible chat endpoint, with complete or streamed answers.
 
     chat = OpenAIChat("http://localhost:11434/v1", model="qwen3")
 
-Goes out through the one door of `hubbub.net`: no redirects, a deadline, a cap on what is
-read. The key is a secret and shows in no message. Requests are not repeated here; an
-error says whether that could help.
+Uses the guarded client of `hubbub.net`: no redirects, a deadline, a limit on the size of responses. The key is a
+secret and appears in no message. Requests are not retried here; an error says whether a retry could help, and the
+tool loop does it. Streams ask for token usage; `options={"stream_options": None}` is for endpoints that refuse that
+field.
 """
 
 from __future__ import annotations
@@ -21,14 +22,23 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.agent.chat_answer import DONE, Assembly, invalid, read_answer
+from hubbub.agent.errors import (
+    ModelError,
+    ModelHttpError,
+    ModelInvalidRequest,
+    ModelResponseTooLarge,
+    ModelTimeout,
+    ModelUnreachable,
+)
 from hubbub.agent.model import ModelAnswer, ModelRequest, OnText
 from hubbub.agent.untrusted import clean
 from hubbub.client.addresses import check_url, shown_url
 from hubbub.client.config import Values, positive_seconds, secret_values
-from hubbub.errors import MessageTooLarge, ModelError, SettingsError, TransportError
-from hubbub.net.answer import Answer
-from hubbub.net.door import Door
-from hubbub.net.egress import egress_for
+from hubbub.errors import MessageTooLarge, ResponseTooLarge, SettingsError, TransportError
+from hubbub.net.client import HttpClient
+from hubbub.net.egress import egress_policy
+from hubbub.net.redirects import describe_redirect
+from hubbub.net.response import HttpResponse
 from hubbub.protocol.http_headers import check_outgoing
 from hubbub.protocol.sse import EventDecoder
 from hubbub.security.redact import MASK, redact
@@ -40,7 +50,7 @@ _RETRYABLE: Final = frozenset((408, 409, 425, 429))
 
 
 class OpenAIChat:
-    """One model at one endpoint. An async context manager; `close` does the same by hand."""
+    """One model at one endpoint. Used as an async context manager, or closed with `close`."""
 
     def __init__(
         self,
@@ -54,10 +64,10 @@ class OpenAIChat:
         max_response_bytes: int = bounds.MODEL_RESPONSE_BYTES,
         allow_private_network: bool | None = None,
     ) -> None:
-        """`url` is the endpoint's base (`.../v1`) or its whole address; `options` go into each request.
+        """`url` is the endpoint's base (`.../v1`) or its complete URL; `options` are added to each request.
 
         Raises:
-            SettingsError: one of these cannot be.
+            SettingsError: an argument is invalid.
         """
         parts = check_url(url.strip(), ("https", "http"))
         address = url.strip().rstrip("/")
@@ -74,13 +84,13 @@ class OpenAIChat:
             raise SettingsError(f"The tool loop sets these itself: {', '.join(ours)}")
         self._timeout_s = positive_seconds("timeout_s", timeout_s)
         self._max_bytes = max_response_bytes
-        self._door = Door(egress_for(urlsplit(url).hostname or "", allow_private_network))
+        self._door = HttpClient(egress_policy(urlsplit(url).hostname or "", allow_private_network))
 
     def __repr__(self) -> str:
         return f"OpenAIChat({shown_url(self._url)!r}, model={self._model!r})"
 
     async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelAnswer:
-        """Ask the model; with `on_text`, as a stream.
+        """Send a request to the model; with `on_text`, as a stream.
 
         Raises: ModelError.
         """
@@ -94,13 +104,11 @@ class OpenAIChat:
                 found = read_answer(await answer.read(self._max_bytes))
         except TimeoutError:
             message = f"The model did not answer within {self._timeout_s:g} s"
-            raise ModelError("MODEL_TIMEOUT", message, retryable=True) from None
-        except MessageTooLarge as error:
+            raise ModelTimeout(message, retryable=True) from None
+        except (MessageTooLarge, ResponseTooLarge) as error:
             raise self._too_large() from error
         except TransportError as error:
-            if error.code == "HTTP_BODY_TOO_LARGE":
-                raise self._too_large() from error
-            raise ModelError("MODEL_UNREACHABLE", self._masked(error.message), retryable=True) from error
+            raise ModelUnreachable(self._masked(error.message), retryable=True) from error
         except ModelError as error:
             error.message = self._masked(error.message)
             error.args = (error.message,)
@@ -110,7 +118,7 @@ class OpenAIChat:
         return found
 
     async def close(self) -> None:
-        """Drop the connections."""
+        """Close the connections."""
         await self._door.close()
 
     async def __aenter__(self) -> Self:
@@ -133,13 +141,16 @@ class OpenAIChat:
                 body["parallel_tool_calls"] = request.parallel_tool_calls
         if is_stream:
             body["stream"] = True
+            body.setdefault("stream_options", {"include_usage": True})
+            if body["stream_options"] is None:  # For endpoints that refuse the field.
+                del body["stream_options"]
         try:
             return msgspec.json.encode(body)
         except (TypeError, ValueError, RecursionError) as error:
-            raise ModelError("MODEL_INVALID_REQUEST", f"The conversation is no JSON: {type(error).__name__}") from error
+            raise ModelInvalidRequest(f"The conversation is no JSON: {type(error).__name__}") from error
 
     @asynccontextmanager
-    async def _posted(self, body: bytes) -> AsyncIterator[Answer]:
+    async def _posted(self, body: bytes) -> AsyncIterator[HttpResponse]:
         headers = {name: _revealed(value) for name, value in self._secrets.items()}
         headers["Content-Type"] = "application/json"
         headers["Accept"] = "application/json, text/event-stream"
@@ -149,7 +160,7 @@ class OpenAIChat:
         finally:
             answer.close()
 
-    async def _streamed(self, answer: Answer, on_text: OnText) -> ModelAnswer:
+    async def _streamed(self, answer: HttpResponse, on_text: OnText) -> ModelAnswer:
         assembly, decoder, size = Assembly(), EventDecoder(self._max_bytes), 0
         async for chunk in answer.chunks():
             size += len(chunk)
@@ -164,7 +175,10 @@ class OpenAIChat:
             raise invalid("broke off")
         return assembly.answer()
 
-    async def _refused(self, answer: Answer) -> ModelError:
+    async def _refused(self, answer: HttpResponse) -> ModelError:
+        if 300 <= answer.status < 400:
+            told = describe_redirect(self._url, answer.status, answer.header("Location"))
+            return ModelHttpError(told.replace("server", "model's endpoint", 1), status=answer.status)
         body = b""
         try:
             async for chunk in answer.chunks():
@@ -175,8 +189,7 @@ class OpenAIChat:
             pass  # The status says enough.
         said = self._masked(body[: bounds.ERROR_BODY_BYTES].decode(errors="replace"))
         is_retryable = answer.status >= 500 or answer.status in _RETRYABLE
-        return ModelError(
-            "MODEL_HTTP_ERROR",
+        return ModelHttpError(
             f"The model's endpoint answered with status {answer.status}: {clean(said, bounds.PROBLEM_CHARACTERS)}",
             status=answer.status,
             retryable=is_retryable,
@@ -184,7 +197,7 @@ class OpenAIChat:
         )
 
     def _too_large(self) -> ModelError:
-        return ModelError("MODEL_RESPONSE_TOO_LARGE", f"The model's answer is larger than {self._max_bytes} bytes")
+        return ModelResponseTooLarge(f"The model's answer is larger than {self._max_bytes} bytes")
 
     def _masked(self, text: str) -> str:
         for value in map(_revealed, (self._api_key, *self._secrets.values())):

@@ -1,8 +1,7 @@
-"""Answers of OpenAI-compatible endpoints, whole or in pieces, as `ModelAnswer`.
+"""Parses answers of OpenAI-compatible endpoints, complete or streamed, into `ModelAnswer`.
 
-Endpoints differ: one call instead of a list, the old `function_call`, content in parts,
-pieces without an index. All of that is read; what makes no sense at all is an error.
-No input or output here.
+Endpoints differ: one call instead of a list, the old `function_call`, content in parts, chunks without an index. All of
+these are accepted; anything else is an error. No I/O.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from typing import Any
 
 import msgspec
 
-from hubbub.agent.model import ModelAnswer, WantedCall
-from hubbub.errors import ModelError
+from hubbub.agent.errors import ModelError, ModelInvalidResponse
+from hubbub.agent.model import ModelAnswer, ModelToolCall
 
 DONE = b"[DONE]"
 
 
 def read_answer(body: bytes) -> ModelAnswer:
-    """The answer in a whole body.
+    """Parse a complete response body.
 
     Raises: ModelError.
     """
@@ -37,7 +36,7 @@ def read_answer(body: bytes) -> ModelAnswer:
 
 
 class Assembly:
-    """Puts together an answer that comes in pieces."""
+    """Assembles a streamed answer from its chunks."""
 
     def __init__(self) -> None:
         self._text: list[str] = []
@@ -48,7 +47,7 @@ class Assembly:
         self._has_begun = False
 
     def add(self, data: bytes) -> str:
-        """Take the next piece; the text that is new in it.
+        """Add the next chunk; return its text.
 
         Raises: ModelError.
         """
@@ -73,18 +72,18 @@ class Assembly:
         return text
 
     def answer(self) -> ModelAnswer:
-        """All of it.
+        """Return the complete answer.
 
-        Raises: ModelError, if nothing came.
+        Raises: ModelError, if no chunk had an answer.
         """
         if not self._has_begun:
             raise invalid("ended before it began")
-        calls = tuple(WantedCall(item.id, item.name, item.arguments) for item in self._calls)
+        calls = tuple(ModelToolCall(item.id, item.name, item.arguments) for item in self._calls)
         return ModelAnswer(text="".join(self._text), calls=calls, finish_reason=self._finish_reason, usage=self._usage)
 
     @property
     def is_finished(self) -> bool:
-        """Whether the endpoint has said why it stopped."""
+        """Whether the endpoint has sent a finish reason."""
         return bool(self._finish_reason)
 
     def _add_call(self, call: Mapping[str, Any]) -> None:
@@ -126,8 +125,8 @@ class _Piece:
 
 
 def invalid(what: str) -> ModelError:
-    """The error of an answer that makes no sense."""
-    return ModelError("MODEL_INVALID_RESPONSE", f"The model's answer {what}")
+    """Make the error for an invalid answer."""
+    return ModelInvalidResponse(f"The model's answer {what}")
 
 
 def _object(data: bytes) -> Mapping[str, Any]:
@@ -140,7 +139,7 @@ def _object(data: bytes) -> Mapping[str, Any]:
     error = value.get("error")
     if error:
         message = error.get("message") if isinstance(error, dict) else error
-        raise ModelError("MODEL_ERROR", str(message))
+        raise ModelError(str(message))
     return value
 
 
@@ -151,15 +150,15 @@ def _choice(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     return choices[0]
 
 
-def _calls(message: Mapping[str, Any]) -> tuple[WantedCall, ...]:
+def _calls(message: Mapping[str, Any]) -> tuple[ModelToolCall, ...]:
     found = []
     for call in _listed(message.get("tool_calls")):
         function = call.get("function")
         function = function if isinstance(function, Mapping) else {}
-        found.append(WantedCall(_text(call.get("id")), _text(function.get("name")), function.get("arguments")))
+        found.append(ModelToolCall(_text(call.get("id")), _text(function.get("name")), function.get("arguments")))
     old = message.get("function_call")
     if not found and isinstance(old, Mapping):
-        found.append(WantedCall("", _text(old.get("name")), old.get("arguments")))
+        found.append(ModelToolCall("", _text(old.get("name")), old.get("arguments")))
     return tuple(found)
 
 

@@ -1,7 +1,7 @@
-"""Asks the policy about the calls of one answer, before any of them is made.
+"""Asks the policy about the calls of one answer, before any of them runs.
 
-Three ways out of each: it may run, it is blocked with an envelope for the model, or it
-waits for a person. A policy that fails or answers nonsense never means yes.
+Each call may run, is blocked with an envelope for the model, or waits for approval. A policy that raises or returns an
+invalid decision never allows a call.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import msgspec
 
 from hubbub.agent.calls import ToolCall
 from hubbub.agent.catalog import Catalog
-from hubbub.agent.envelope import Envelope, failed, problem
+from hubbub.agent.envelope import ToolEnvelope, failed, problem
+from hubbub.agent.errors import PolicyFailed
 from hubbub.agent.events import Events, shortened
 from hubbub.agent.frozen import freeze
 from hubbub.agent.options import PolicyErrorMode
 from hubbub.agent.run_state import PendingCall, RunState
-from hubbub.errors import ToolUseError
 from hubbub.security.policy import Allow, Confirm, Decide, Decision, Deny, Question, call_digest
 from hubbub.security.redact import redact
 
@@ -31,20 +31,20 @@ POLICY_INVALID_DECISION: Final = "POLICY_INVALID_DECISION"
 
 
 class Run(msgspec.Struct, frozen=True):
-    """It may run."""
+    """The call may run."""
 
 
 class Blocked(msgspec.Struct, frozen=True):
-    """It may not; this is what the model is told."""
+    """The call may not run; the model gets this envelope."""
 
-    envelope: Envelope
+    envelope: ToolEnvelope
 
 
 Verdict: TypeAlias = Run | Blocked | PendingCall
 
 
 class Judge:
-    """Asks one policy."""
+    """Applies one policy to calls."""
 
     def __init__(self, decide: Decide, policy_error_mode: PolicyErrorMode = "deny") -> None:
         self._decide = decide
@@ -58,7 +58,7 @@ class Judge:
         events: Events,
         answers: Mapping[str, str] | None = None,
     ) -> list[Verdict]:
-        """One verdict for each call; `answers` holds what people said of some of them."""
+        """Return one verdict for each call; `answers` holds the person's decisions by call id."""
         return [await self._verdict(call, exposed, state, events, (answers or {}).get(call.id)) for call in calls]
 
     async def _verdict(
@@ -73,7 +73,7 @@ class Judge:
             question = self._question(call, exposed, state)
             decided = self._decide(question)
             decision = await decided if inspect.isawaitable(decided) else decided
-        except Exception as error:  # Whatever a policy raises, it is no yes.
+        except Exception as error:  # A policy that raises does not allow the call.
             return await self._policy_failed(call, POLICY_EXCEPTION, error, events)
         return await self._followed(call, question, decision, answer, events)
 
@@ -82,7 +82,7 @@ class Judge:
     ) -> Verdict:
         match decision:
             case Allow():
-                # A person was asked all the same, and said no.
+                # The person was asked before the policy allowed it, and refused.
                 if answer != "deny":
                     return Run()
             case Deny():
@@ -108,7 +108,7 @@ class Judge:
         told = "" if error is None else f"{type(error).__name__}: {redact(str(error))}"
         await events.emit("policy_error", stage="call", tool=call.name, reason=code, message=shortened(told))
         if self._policy_error_mode == "raise":
-            raise ToolUseError("POLICY_ERROR", f"The policy failed to decide about {call.name} ({code})") from error
+            raise PolicyFailed(f"The policy failed to decide about {call.name} ({code})") from error
         message = "Whether this call is allowed could not be found out, so it is not"
         return await _blocked(call, TOOL_POLICY_ERROR, message, events, outcome="error", reason_codes=[code])
 

@@ -1,8 +1,8 @@
-"""A tool as a model is told of it, and where it comes from.
+"""The definition of a tool for a model, and the origin of the tool.
 
-The same value decides what is shown and what may be called. Frozen all the way down, so
-that a run cannot change what another sees. MCP tools are made by `hubbub.agent.adapt`,
-an application's own are written by hand: `Definition("now", "The time", {...})`.
+The same value decides what is shown and what may be called. It is frozen at every level, so that a run cannot change
+what another sees. `hubbub.agent.adapt` makes the definitions of MCP tools; an application writes its own:
+`Definition("now", "The time", {...})`.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from hubbub.errors import DefinitionError
 from hubbub.protocol.schema_data import check_bounds
 from hubbub.protocol.wire import ToolAnnotations
 
-_NAME: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{bounds.TOOL_KEY_CHARACTERS}}}")
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 NO_PARAMETERS: Final = freeze({"type": "object", "properties": {}})
 
 
-class Origin(msgspec.Struct, frozen=True):
-    """Whose tool it is."""
+class ToolOrigin(msgspec.Struct, frozen=True):
+    """The server that a tool belongs to, and its name there."""
 
     server_id: str
     remote_tool_name: str
 
 
 class Definition(msgspec.Struct, frozen=True):
-    """One tool in the shape that OpenAI-compatible endpoints take.
+    """One tool in the format of OpenAI-compatible endpoints.
 
     Raises:
-        DefinitionError: the name or the parameters are such that no endpoint takes them.
+        DefinitionError: no endpoint accepts the name or the parameters.
     """
 
     name: str
@@ -45,14 +45,14 @@ class Definition(msgspec.Struct, frozen=True):
     exposed_to_model: bool = True
     title: str | None = None
     annotations: ToolAnnotations | None = None
-    """Hints of whoever wrote the tool; believe them only of servers you trust."""
+    """Hints of the tool's author; rely on them only for servers that you trust."""
     output_schema: Mapping[str, Any] | None = None
-    origin: Origin | None = None
+    origin: ToolOrigin | None = None
     """None for tools of the application itself."""
 
     def __post_init__(self) -> None:
         name = self.name.strip()
-        if not _NAME.fullmatch(name):
+        if len(name) > bounds.TOOL_KEY_CHARACTERS or not _NAME.fullmatch(name):
             raise DefinitionError(
                 f"A model knows tools by 1 to {bounds.TOOL_KEY_CHARACTERS} letters, digits, _ and - only,"
                 f" unlike {self.name[:200]!r}"
@@ -67,7 +67,7 @@ class Definition(msgspec.Struct, frozen=True):
             force_setattr(self, "output_schema", freeze(self.output_schema))
 
     def openai(self) -> dict[str, Any]:
-        """The tool as a chat endpoint takes it; a fresh copy each time."""
+        """The tool in the format of chat endpoints; a new copy each time."""
         return {
             "type": "function",
             "function": {"name": self.name, "description": self.description, "parameters": thaw(self.parameters)},

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hubbub.agent import failures
 from hubbub.agent.calls import ToolCall
 from hubbub.agent.decide import Blocked, Verdict
-from hubbub.agent.envelope import Envelope, as_envelope, codes, failed, problem
+from hubbub.agent.envelope import ToolEnvelope, as_envelope, codes, failed, problem
 from hubbub.agent.events import Events
 from hubbub.agent.executor import Executor
+from hubbub.agent.images import image_message, take_images
 from hubbub.agent.model import Message
 from hubbub.agent.options import LoopOptions
 from hubbub.agent.output_limit import Limited, limit_output
@@ -19,7 +20,7 @@ from hubbub.agent.run_state import CallTrace, RunState
 
 
 class Dispatcher:
-    """Runs calls that have been decided about."""
+    """Runs calls according to their verdicts."""
 
     def __init__(self, executor: Executor | None, options: LoopOptions) -> None:
         self._executor = executor
@@ -28,7 +29,7 @@ class Dispatcher:
     async def run(
         self, calls: Sequence[ToolCall], verdicts: Sequence[Verdict], state: RunState, events: Events
     ) -> None:
-        """Run or refuse each call, and note what came of it in the state."""
+        """Run or refuse each call, and record the outcome in the state."""
         pairs = list(zip(calls, verdicts, strict=True))
         if self._options.runs_in_parallel:
             async with asyncio.TaskGroup() as group:
@@ -36,17 +37,24 @@ class Dispatcher:
             outcomes = [task.result() for task in tasks]
         else:
             outcomes = [await self._one(call, verdict, events) for call, verdict in pairs]
-        for call, (limited, trace) in zip(calls, outcomes, strict=True):
+        images: list[tuple[str, Sequence[Mapping[str, str]]]] = []
+        for call, (limited, found, trace) in zip(calls, outcomes, strict=True):
             state.messages.append(_tool_message(call, limited))
+            if found:
+                images.append((call.name, found))
             state.outcomes[call.name] = trace.ok
             state.has_success = state.has_success or trace.ok
             state.trace[-1].calls.append(trace)
+        if images:
+            state.messages.append(image_message(images))
         state.calls += len(calls)
 
-    async def _one(self, call: ToolCall, verdict: Verdict, events: Events) -> tuple[Limited, CallTrace]:
+    async def _one(
+        self, call: ToolCall, verdict: Verdict, events: Events
+    ) -> tuple[Limited, Sequence[Mapping[str, str]], CallTrace]:
         if isinstance(verdict, Blocked):
             limited = limit_output(verdict.envelope, self._options.max_output_bytes)
-            return limited, CallTrace(call.id, call.name, False, codes(limited.envelope), 0.0)
+            return limited, (), CallTrace(call.id, call.name, False, codes(limited.envelope), 0.0)
         await events.emit(
             "tool_call_start",
             call_id=call.id,
@@ -55,7 +63,8 @@ class Dispatcher:
             parse_status=call.arguments.status,
         )
         started = time.monotonic()
-        limited = limit_output(await self._execute(call), self._options.max_output_bytes)
+        envelope, images = take_images(await self._execute(call))
+        limited = limit_output(envelope, self._options.max_output_bytes)
         elapsed_ms = (time.monotonic() - started) * 1000
         error_codes = codes(limited.envelope)
         is_ok = limited.envelope["ok"]
@@ -70,9 +79,9 @@ class Dispatcher:
             error_codes=error_codes,
             warning_codes=[warning["code"] for warning in limited.envelope["warnings"]],
         )
-        return limited, CallTrace(call.id, call.name, is_ok, error_codes, elapsed_ms)
+        return limited, images, CallTrace(call.id, call.name, is_ok, error_codes, elapsed_ms)
 
-    async def _execute(self, call: ToolCall) -> Envelope:
+    async def _execute(self, call: ToolCall) -> ToolEnvelope:
         if self._executor is None:
             return failed(call.name, problem(failures.TOOL_NOT_IMPLEMENTED, "Nothing here runs tools"))
         try:

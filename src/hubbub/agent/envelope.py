@@ -1,9 +1,9 @@
-"""What every tool call comes back as, whoever ran it: the contract's envelope.
+"""The contract's envelope, which every tool call returns, whichever executor runs it.
 
     {ok, tool_name, data, warnings: [{code, message}], errors: [{code, message, ...}]}
 
-An error says whether trying again can help and whether the tool may have run all the
-same. Which exception becomes which error is one table, in `hubbub.agent.failures`.
+An error says whether a retry can help and whether the tool may have run in spite of the error. `hubbub.agent.failures`
+maps exceptions to errors.
 """
 
 from __future__ import annotations
@@ -15,44 +15,47 @@ from hubbub import bounds
 from hubbub.agent.untrusted import clean
 
 
-class Warned(TypedDict):
-    """Something the reader should know."""
+class ToolWarning(TypedDict):
+    """A warning about the result of a call."""
 
     code: str
     message: str
 
 
-class Problem(TypedDict):
+class ToolProblem(TypedDict):
     """Why a call failed."""
 
     code: str
     message: str
     retryable: NotRequired[bool]
-    """Whether the same call may succeed later."""
+    """Whether the same call may be repeated: it did not run, and may succeed later."""
     may_have_executed: NotRequired[bool]
-    """Whether the tool may have done its work although nobody heard of it."""
+    """Whether the tool may have run although no result was received."""
     rpc_code: NotRequired[int]
-    """The number of a server's own error."""
+    """The JSON-RPC error code of the server."""
 
 
-class Envelope(TypedDict):
+class ToolEnvelope(TypedDict):
     """The outcome of one call."""
 
     ok: bool
     tool_name: str
     data: dict[str, Any]
-    warnings: list[Warned]
-    errors: list[Problem]
+    warnings: list[ToolWarning]
+    errors: list[ToolProblem]
 
 
 def problem(
     code: str, message: str, *, retryable: bool = False, may_have_executed: bool = False, rpc_code: int | None = None
-) -> Problem:
-    """An error; its message may quote strangers and is cleaned and bounded."""
-    found = Problem(
+) -> ToolProblem:
+    """Make an error; its message may quote a server, so it is cleaned and bounded.
+
+    A call that may have run is never marked as retryable, even if the caller asks for it.
+    """
+    found = ToolProblem(
         code=code,
         message=clean(message, bounds.PROBLEM_CHARACTERS),
-        retryable=retryable,
+        retryable=retryable and not may_have_executed,
         may_have_executed=may_have_executed,
     )
     if rpc_code is not None:
@@ -60,22 +63,22 @@ def problem(
     return found
 
 
-def succeeded(tool_name: str, data: Mapping[str, Any]) -> Envelope:
-    """The envelope of a call that went well."""
-    return Envelope(ok=True, tool_name=tool_name, data=dict(data), warnings=[], errors=[])
+def succeeded(tool_name: str, data: Mapping[str, Any]) -> ToolEnvelope:
+    """Make the envelope of a call that succeeded."""
+    return ToolEnvelope(ok=True, tool_name=tool_name, data=dict(data), warnings=[], errors=[])
 
 
-def failed(tool_name: str, *errors: Problem, data: Mapping[str, Any] | None = None) -> Envelope:
-    """The envelope of a call that did not."""
-    return Envelope(ok=False, tool_name=tool_name, data=dict(data or {}), warnings=[], errors=list(errors))
+def failed(tool_name: str, *errors: ToolProblem, data: Mapping[str, Any] | None = None) -> ToolEnvelope:
+    """Make the envelope of a call that failed."""
+    return ToolEnvelope(ok=False, tool_name=tool_name, data=dict(data or {}), warnings=[], errors=list(errors))
 
 
-def as_envelope(tool_name: str, value: Any) -> Envelope:
-    """What an application's own executor returned, as an envelope; any value will do."""
+def as_envelope(tool_name: str, value: Any) -> ToolEnvelope:
+    """Convert the return value of an application's executor to an envelope; any value is accepted."""
     if not isinstance(value, Mapping) or not isinstance(value.get("ok"), bool):
         return succeeded(tool_name, {"value": value})
     data = value.get("data")
-    return Envelope(
+    return ToolEnvelope(
         ok=value["ok"],
         tool_name=tool_name,
         data=dict(data) if isinstance(data, Mapping) else ({} if data is None else {"value": data}),
@@ -84,7 +87,7 @@ def as_envelope(tool_name: str, value: Any) -> Envelope:
     )
 
 
-def codes(envelope: Envelope) -> list[str]:
+def codes(envelope: ToolEnvelope) -> list[str]:
     """The codes of its errors."""
     return [str(error.get("code", "")) for error in envelope["errors"]]
 

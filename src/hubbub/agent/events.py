@@ -1,11 +1,11 @@
-"""What others may know of a run while it goes on: names, sizes and times, never arguments or outputs.
+"""Events of a run for observers: names, sizes and times, never arguments or outputs.
 
     llm_request_start  llm_request_end  llm_request_error  llm_request_retry
     tools_filtered  policy_error  confirmation_required
     tool_call_start  tool_call_end  tool_call_blocked
     fix_empty_final  final
 
-A handler may be plain or async; what it raises never reaches the run.
+A handler may be sync or async; its exceptions never reach the run.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from hubbub import bounds
 logger = logging.getLogger("hubbub.agent")
 
 
-class Event(msgspec.Struct, frozen=True):
-    """One thing that happened."""
+class RunEvent(msgspec.Struct, frozen=True):
+    """One event of a run."""
 
     type: str
     run_id: str
     turn: int
-    """Of the model, from 1 on."""
+    """The turn of the model, starting at 1."""
     details: Mapping[str, Any]
     context: Mapping[str, str]
-    """What the run was started with, cut to a few bytes each."""
+    """The context that the run was started with; long values are truncated."""
 
 
-OnEvent: TypeAlias = Callable[[Event], Any]
+OnEvent: TypeAlias = Callable[[RunEvent], Any]
 
 
 class Events:
-    """Tells a handler of one run's events."""
+    """Sends the events of one run to a handler."""
 
     def __init__(self, handler: OnEvent | None, run_id: str, context: Mapping[str, str]) -> None:
         self._handler = handler
@@ -48,19 +48,19 @@ class Events:
         self.turn = 0
 
     async def emit(self, type: str, **details: Any) -> None:
-        """Tell of one."""
+        """Send one event."""
         if self._handler is None:
             return
-        event = Event(type, self._run_id, self.turn, MappingProxyType(details), self._context)
+        event = RunEvent(type, self._run_id, self.turn, MappingProxyType(details), self._context)
         try:
             outcome = self._handler(event)
             if inspect.isawaitable(outcome):
                 await outcome
-        except Exception:  # Whoever watches must not be able to stop the run.
+        except Exception:  # An observer must not be able to stop the run.
             logger.warning("a handler of events failed", exc_info=True)
 
 
-def shortened(text: str, limit: int = bounds.EVENT_TEXT_BYTES) -> str:
-    """The text within so many bytes, cut between characters."""
-    encoded = text.encode(errors="replace")
+def shortened(text: str) -> str:
+    """Cut a text to `EVENT_TEXT_BYTES`, between characters."""
+    encoded, limit = text.encode(errors="replace"), bounds.EVENT_TEXT_BYTES
     return text if len(encoded) <= limit else encoded[:limit].decode(errors="ignore")

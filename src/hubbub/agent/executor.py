@@ -1,8 +1,7 @@
 """Runs tool calls: MCP tools through their server's client, others through the application's own code.
 
-Whatever happens comes back as an envelope; nothing is raised but cancellation. A call is
-made once and never repeated. Which call goes where is decided by name from a fixed
-table, not by how a name begins.
+Every outcome is returned as an envelope; only cancellation is raised. A call is never repeated. The executor of a call
+is looked up by name in a fixed table, not derived from a prefix of the name.
 """
 
 from __future__ import annotations
@@ -17,8 +16,9 @@ from msgspec import UNSET
 
 from hubbub import bounds
 from hubbub.agent import failures
-from hubbub.agent.definition import Definition, Origin
-from hubbub.agent.envelope import Envelope, Warned, as_envelope, failed, problem, succeeded
+from hubbub.agent.definition import Definition, ToolOrigin
+from hubbub.agent.envelope import ToolEnvelope, ToolWarning, as_envelope, failed, problem, succeeded
+from hubbub.agent.images import keep_images, with_images
 from hubbub.agent.size_guard import check_limit, guard
 from hubbub.agent.snapshot import Snapshot, ToolClient
 from hubbub.agent.summary import plain_blocks, summarise
@@ -30,14 +30,14 @@ logger = logging.getLogger("hubbub.agent")
 STRUCTURED_CONTENT_INVALID: Final = "STRUCTURED_CONTENT_INVALID"
 
 Function: TypeAlias = Callable[..., Any]
-"""`function(name, arguments)`, also with `call_id`; plain or async."""
+"""`function(name, arguments)`, also with `call_id`; sync or async."""
 
 
 class Executor(Protocol):
     """Runs tool calls."""
 
-    async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str = "") -> Envelope:
-        """Run one call; whatever goes wrong is in the envelope."""
+    async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str = "") -> ToolEnvelope:
+        """Run one call; failures are returned in the envelope."""
 
 
 class McpExecutor:
@@ -47,22 +47,26 @@ class McpExecutor:
         self,
         snapshot: Snapshot,
         *,
-        max_bytes: int = bounds.TOOL_OUTPUT_BYTES,
+        max_bytes: int | None = None,
         timeout_s: float | None = None,
         checks_arguments: bool = True,
+        images: bool = False,
     ) -> None:
-        """`timeout_s` is for each call; unset, each server's own holds.
+        """`timeout_s` applies to each call; by default, the timeout of its server does.
+
+        With `images`, the images of a result are in `data.images`, where the tool loop finds them for the model.
 
         Raises: SettingsError.
         """
         self._snapshot = snapshot
-        self._max_bytes = check_limit(max_bytes)
+        self._max_bytes = check_limit(bounds.TOOL_OUTPUT_BYTES if max_bytes is None else max_bytes)
         self._timeout_s = timeout_s
         self._definitions: dict[str, Definition] = {item.name: item for item in snapshot.definitions}
         self._checks = Checks()
         self._checks_arguments = checks_arguments
+        self._images = images
 
-    async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str = "") -> Envelope:
+    async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str = "") -> ToolEnvelope:
         """Run one call on its server, once."""
         origin = self._snapshot.mapping.get(name)
         if origin is None:
@@ -79,12 +83,16 @@ class McpExecutor:
         try:
             if self._checks_arguments and definition is not None:
                 self._checks.arguments(definition, arguments)
-            return guard(await self._run(client, name, origin, arguments), self._max_bytes)
-        except Exception as error:  # The model is told; the run goes on.
+            envelope = await self._run(client, name, origin, arguments)
+            images = keep_images(envelope) if self._images else []
+            return with_images(guard(envelope, self._max_bytes), images)
+        except Exception as error:  # Returned to the model; the run continues.
             logger.debug("a call of %s failed: %s", name, type(error).__name__)
             return guard(failed(name, failures.of_server(error), data={"mcp": _place(origin)}), self._max_bytes)
 
-    async def _run(self, client: ToolClient, name: str, origin: Origin, arguments: Mapping[str, Any]) -> Envelope:
+    async def _run(
+        self, client: ToolClient, name: str, origin: ToolOrigin, arguments: Mapping[str, Any]
+    ) -> ToolEnvelope:
         result = await client.call_tool(origin.remote_tool_name, dict(arguments), timeout_s=self._timeout_s)
         content = plain_blocks(result.content)
         structured = result.structured_content
@@ -102,12 +110,12 @@ class McpExecutor:
             self._check_output(definition, structured if has_structured else None, envelope)
         return envelope
 
-    def _check_output(self, definition: Definition, structured: Any, envelope: Envelope) -> None:
+    def _check_output(self, definition: Definition, structured: Any, envelope: ToolEnvelope) -> None:
         try:
             self._checks.output(definition, structured)
         except ArgumentsInvalid as error:
             told = problem(STRUCTURED_CONTENT_INVALID, f"The result is not what the tool promised: {error.message}")
-            envelope["warnings"].append(Warned(code=told["code"], message=told["message"]))
+            envelope["warnings"].append(ToolWarning(code=told["code"], message=told["message"]))
 
 
 class FunctionExecutor:
@@ -118,7 +126,7 @@ class FunctionExecutor:
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
         self._takes_id = _takes_call_id(function)
 
-    async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str = "") -> Envelope:
+    async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str = "") -> ToolEnvelope:
         """Run the function; one that is not async runs in a thread."""
         options = {"call_id": call_id} if self._takes_id else {}
         try:
@@ -135,18 +143,18 @@ class FunctionExecutor:
 
 
 class RoutingExecutor:
-    """Sends each call where its name belongs."""
+    """Sends each call to the executor that has a tool of its name."""
 
     def __init__(self, routes: Mapping[str, Executor]) -> None:
         self._routes = dict(routes)
 
     @property
     def names(self) -> frozenset[str]:
-        """What can be called."""
+        """The names of all tools."""
         return frozenset(self._routes)
 
-    async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str = "") -> Envelope:
-        """Run one call with whoever has its name."""
+    async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str = "") -> ToolEnvelope:
+        """Run one call with the executor that has a tool of its name."""
         executor = self._routes.get(name)
         if executor is None:
             return failed(name, problem(failures.TOOL_NOT_IMPLEMENTED, f"Nothing here runs the tool {name!r}"))
@@ -154,11 +162,11 @@ class RoutingExecutor:
 
 
 def as_executor(given: Executor | Function) -> Executor:
-    """An executor as it is, or a function as one."""
+    """Return an executor unchanged, and wrap a function in a `FunctionExecutor`."""
     return given if hasattr(given, "call") else FunctionExecutor(given)
 
 
-def _place(origin: Origin) -> dict[str, Any]:
+def _place(origin: ToolOrigin) -> dict[str, Any]:
     return {"server_id": origin.server_id, "remote_tool_name": origin.remote_tool_name}
 
 

@@ -1,7 +1,7 @@
-"""Puts together who runs the tools of a catalog: `ExecutorBuilder.build(registry=..., mcp_snapshot=...)`.
+"""Builds the executor of a catalog's tools: `ExecutorBuilder.build(registry=..., mcp_snapshot=...)`.
 
-Every tool that the model is shown must have somebody who runs it; this is found out
-here, before the first call. Nothing else can be called.
+Every tool that the model is shown must have an executor; this is checked here, before the first call. Nothing else can
+be called.
 """
 
 from __future__ import annotations
@@ -26,22 +26,28 @@ class ExecutorBuilder:
         default_executor: Executor | Function | None = None,
         max_bytes: int = bounds.TOOL_OUTPUT_BYTES,
         timeout_s: float | None = None,
+        images: bool = False,
         enabled: bool = True,
     ) -> RoutingExecutor | None:
-        """Make the executor of these tools; None if tools are not to be used at all.
+        """Build the executor of these tools; None if `enabled` is False.
+
+        With `images`, the model sees the images of results; without, it reads their type and size. Only for
+        models that take images: other endpoints refuse the request.
 
         Raises:
-            DefinitionError: a tool has nobody who runs it.
+            DefinitionError: a tool has no executor.
         """
         if not enabled:
             return None
         mapping = {} if mcp_snapshot is None else mcp_snapshot.mapping
-        mcp = None if mcp_snapshot is None else McpExecutor(mcp_snapshot, max_bytes=max_bytes, timeout_s=timeout_s)
+        mcp = None
+        if mcp_snapshot is not None:
+            mcp = McpExecutor(mcp_snapshot, max_bytes=max_bytes, timeout_s=timeout_s, images=images)
         default = None if default_executor is None else as_executor(default_executor)
         routes: dict[str, Executor] = {}
         orphans: dict[str, list[str]] = {}
         for definition in registry.exposed:
-            # By membership, not by how a name begins: an application may call its own tools as it likes.
+            # By membership, not by prefix: an application may give its own tools any names.
             executor = mcp if definition.name in mapping else default
             if definition.origin is not None and definition.name not in mapping:
                 orphans.setdefault("mcp_snapshot", []).append(definition.name)

@@ -1,14 +1,14 @@
-"""Which exception of a tool call becomes which error of its envelope: one table.
+"""Maps the exceptions of tool calls to the errors of their envelopes.
 
-A model that reads the error must be able to tell a call that never happened from one
-whose outcome is unknown. Foreign texts are masked and bounded on the way.
+A model must be able to distinguish a call that never ran from one whose outcome is unknown. Messages are redacted and
+bounded.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from hubbub.agent.envelope import Problem, problem
+from hubbub.agent.envelope import ToolProblem, problem
 from hubbub.errors import (
     ArgumentsInvalid,
     ConnectionClosed,
@@ -22,6 +22,15 @@ from hubbub.errors import (
     SessionLost,
     ToolFailure,
     TransportError,
+)
+from hubbub.protocol.error_forms import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    PARSE_ERROR,
+    UNSUPPORTED_VERSION,
 )
 from hubbub.security.redact import redact
 
@@ -40,20 +49,27 @@ MCP_TRANSPORT_ERROR: Final = "MCP_TRANSPORT_ERROR"
 TOOL_ERROR: Final = "TOOL_ERROR"
 TOOL_NOT_IMPLEMENTED: Final = "TOOL_NOT_IMPLEMENTED"
 
-# Parse error, invalid request, method not found, invalid params; the modern era's refusals of headers and versions.
-_REFUSED_UNREAD: Final = (-32700, -32600, -32601, -32602, -32020, -32021, -32022)
+_REFUSED_UNREAD: Final = (
+    PARSE_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    INVALID_PARAMS,
+    HEADER_MISMATCH,
+    MISSING_CAPABILITY,
+    UNSUPPORTED_VERSION,
+)
 
 _KINDS: Final[tuple[tuple[type[HubbubError], str, bool, bool], ...]] = (
-    # what it is, its code, whether to try again, whether the tool may have run
-    (DeadlineExceeded, MCP_TIMEOUT, True, True),
-    (ConnectionClosed, MCP_TRANSPORT_ERROR, True, True),
+    # exception, code, retryable, may_have_executed
+    (DeadlineExceeded, MCP_TIMEOUT, False, True),
+    (ConnectionClosed, MCP_TRANSPORT_ERROR, False, True),
     (InputRefused, MCP_INPUT_REFUSED, False, True),
     (MessageError, MCP_INVALID_RESPONSE, False, True),
     (Overloaded, MCP_OVERLOADED, True, False),
 )
 
 
-def of_server(error: Exception) -> Problem:
+def of_server(error: Exception) -> ToolProblem:
     """The error of a call that a server did not answer with a result."""
     message = redact(str(error))
     match error:
@@ -71,7 +87,7 @@ def of_server(error: Exception) -> Problem:
     return of_application(error)
 
 
-def of_application(error: Exception) -> Problem:
+def of_application(error: Exception) -> ToolProblem:
     """The error of a call that the application's own code failed to run."""
     message = redact(str(error))
     match error:

@@ -1,7 +1,7 @@
-"""JSON values that nobody can change any more, and back.
+"""Converts JSON values to read-only ones and back.
 
-Objects become read-only mappings and arrays tuples, all the way down. What is shared by
-many runs (the definitions of a snapshot) is frozen; what goes to an encoder is thawed.
+Objects become read-only mappings and arrays become tuples, at every level. Values that many runs share (the definitions
+of a snapshot) are frozen; values for an encoder are thawed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def freeze(value: Any) -> Any:
-    """The value with everything inside it made read-only; a copy, not a view."""
+    """Return a copy that is read-only at every level."""
     if isinstance(value, Mapping):
         return MappingProxyType({key: freeze(item) for key, item in value.items()})
     if isinstance(value, list | tuple):
@@ -21,7 +21,7 @@ def freeze(value: Any) -> Any:
 
 
 def thaw(value: Any) -> Any:
-    """A copy made of dicts and lists, which the caller may change."""
+    """Return a copy made of dicts and lists, which the caller may change."""
     if isinstance(value, Mapping):
         return {key: thaw(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

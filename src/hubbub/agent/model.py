@@ -1,7 +1,7 @@
-"""What a run asks of a model and what it gets, whatever endpoint is behind it.
+"""The interface between a run and a model, independent of the endpoint.
 
-Messages and tools are in the OpenAI shape. `hubbub.agent.chat` is the `Model` for
-endpoints that speak it over HTTP; tests and applications may bring their own.
+Messages and tools are in the OpenAI format. `hubbub.agent.chat` is the `Model` for endpoints that use it over HTTP;
+tests and applications may implement their own.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import msgspec
 
 Message: TypeAlias = dict[str, Any]
 OnText: TypeAlias = Callable[[str], Awaitable[None] | None]
-"""Takes the model's text piece by piece."""
+"""Called with each part of the model's text."""
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One question to a model."""
+    """One request to a model."""
 
     messages: list[Message]
     tools: list[dict[str, Any]] = []
@@ -25,29 +25,29 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     parallel_tool_calls: bool | None = None
 
 
-class WantedCall(msgspec.Struct, frozen=True):
+class ModelToolCall(msgspec.Struct, frozen=True):
     """A tool call as the model wrote it."""
 
     id: str = ""
     name: str = ""
     arguments: Any = None
-    """Text as a rule; some endpoints send an object."""
+    """Usually JSON text; some endpoints send an object."""
 
 
 class ModelAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One answer of a model."""
 
     text: str = ""
-    calls: tuple[WantedCall, ...] = ()
+    calls: tuple[ModelToolCall, ...] = ()
     finish_reason: str = ""
     usage: Mapping[str, Any] | None = None
 
 
 class Model(Protocol):
-    """Answers."""
+    """A model that answers requests."""
 
     async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelAnswer:
-        """Answer a request; with `on_text`, as it is written.
+        """Answer a request; `on_text` is called with each part of the text as it is generated.
 
         Raises: ModelError.
         """

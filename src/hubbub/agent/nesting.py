@@ -1,4 +1,4 @@
-"""Values level by level: no recursion, so that nothing is too deep to be looked at."""
+"""Iterates over nested values level by level, without recursion, so that the depth is not limited."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def levels(value: Any) -> Iterator[list[Any]]:
-    """The value, then all that it holds, then all that these hold, and so on; what holds itself has no end."""
+    """Yield the value, then its members, then their members, and so on; endless if a value contains itself."""
     level = [value]
     while level:
         yield level

@@ -16,10 +16,10 @@ PolicyErrorMode = Literal["deny", "raise"]
 
 
 class LoopOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run goes about its tools.
+    """Options of a tool loop.
 
     Raises:
-        SettingsError: a value is none of those allowed.
+        SettingsError: a value is not allowed.
     """
 
     tool_use_mode: ToolUseMode = "relaxed"
@@ -28,18 +28,20 @@ class LoopOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`fatal`: a tool whose last call failed is an error. `tolerated`, if enforced: one success is enough."""
     tool_choice: str | Mapping[str, Any] = "auto"
     parallel_tool_calls: bool | None = None
-    """What the endpoint is told; with False, only the first call of an answer counts."""
+    """Sent to the endpoint; with False, only the first call of an answer counts."""
     runs_in_parallel: bool = False
     """Whether the calls of one answer run at the same time. Their results stay in order either way."""
     max_calls_per_turn: int = bounds.CALLS_OF_ONE_TURN
+    max_model_retries: int = bounds.MODEL_RETRIES
+    """How often the same request is sent again when the endpoint says to try later (429, 503 and the like)."""
     fallback_retry_count: int = 0
     """How often a relaxed run asks again without tools when the endpoint answers with an HTTP error."""
     fix_empty_final: bool = True
-    """Whether a model that says nothing after its calls is asked once for an answer."""
+    """Whether a model that gives no text after its calls is asked once for an answer."""
     empty_final_text: str = "Please give the final answer now, based on the results above."
     empty_final_keeps_tools: bool = False
     policy_error_mode: PolicyErrorMode = "deny"
-    """What a policy that fails means: no, or an error. Never yes."""
+    """Whether a policy that fails denies the call or raises an error. It never allows the call."""
     max_argument_bytes: int = bounds.ARGUMENT_BYTES
     max_output_bytes: int = bounds.TOOL_OUTPUT_BYTES
 
@@ -58,5 +60,5 @@ class LoopOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def calls_per_turn(self) -> int:
-        """How many calls of one answer count."""
+        """Number of calls of one answer that count."""
         return 1 if self.parallel_tool_calls is False else self.max_calls_per_turn

@@ -1,18 +1,19 @@
-"""The last check before a tool's output goes to the model: what it really takes as JSON.
+"""The last check before a tool's output goes to the model: its size as JSON.
 
-MCP results have been cut to fit before; an application's own tools may return anything,
-also what is no JSON, nests without end or is far too much. Such output is replaced
-whole by an error, so that the model learns of it and the conversation stays readable.
+MCP results were cut to fit before; an application's own tools may return anything, also values that are not JSON,
+are nested without end or are far too large. Such output is replaced by an error, so that the model is informed and the
+conversation stays valid.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
 from hubbub import bounds
-from hubbub.agent.envelope import Envelope, failed, problem
+from hubbub.agent.envelope import ToolEnvelope, failed, problem
 from hubbub.agent.nesting import levels
 
 TOOL_OUTPUT_TOO_LARGE: Final = "TOOL_OUTPUT_TOO_LARGE"
@@ -22,14 +23,15 @@ TOOL_OUTPUT_SERIALIZATION_ERROR: Final = "TOOL_OUTPUT_SERIALIZATION_ERROR"
 class Limited(msgspec.Struct, frozen=True):
     """An envelope that fits, and its JSON."""
 
-    envelope: Envelope
+    envelope: ToolEnvelope
     text: str
     bytes: int
     was_replaced: bool
 
 
-def limit_output(envelope: Envelope, max_bytes: int = bounds.TOOL_OUTPUT_BYTES) -> Limited:
-    """The envelope as the model gets it."""
+def limit_output(envelope: ToolEnvelope, max_bytes: int) -> Limited:
+    """Return the envelope for the model: within the limit, and each part of a result only once."""
+    envelope = _without_copies(envelope)
     reason = _excess(envelope, max_bytes)
     if reason is not None:
         return _replaced(envelope, TOOL_OUTPUT_TOO_LARGE, f"The output of the tool has {reason}")
@@ -48,14 +50,24 @@ def limit_output(envelope: Envelope, max_bytes: int = bounds.TOOL_OUTPUT_BYTES) 
     return Limited(envelope, text, len(encoded), False)
 
 
-def _replaced(envelope: Envelope, code: str, message: str) -> Limited:
+def _without_copies(envelope: ToolEnvelope) -> ToolEnvelope:
+    """Remove the blocks and the structured content of an MCP result: `data.text` has the same content."""
+    data = envelope["data"]
+    mcp = data.get("mcp")
+    if "text" not in data or not isinstance(mcp, Mapping):
+        return envelope
+    place = {key: value for key, value in mcp.items() if key not in ("content", "structured_content")}
+    return {**envelope, "data": {**data, "mcp": place}}
+
+
+def _replaced(envelope: ToolEnvelope, code: str, message: str) -> Limited:
     found = failed(envelope["tool_name"], problem(code, message, may_have_executed=True))
     encoded = msgspec.json.encode(found)
     return Limited(found, encoded.decode(), len(encoded), True)
 
 
 def _excess(value: Any, max_bytes: int) -> str | None:
-    """Why the value is too much to even be encoded."""
+    """Why a value is too large to be encoded; None if it is not."""
     seen = size = 0
     for depth, level in enumerate(levels(value)):
         if depth >= bounds.TOOL_OUTPUT_DEPTH:

@@ -1,7 +1,7 @@
-"""Where a run stands between two answers of its model: all that is needed to go on, as plain data.
+"""The state of a run between two answers of its model, as plain data.
 
-A run that waits for a person is sealed into text with this and opened again later, maybe
-by another process with the same key. Nobody else can read or change it.
+A run that waits for approval is sealed into text and opened again later, possibly by another process with the same
+key. Without the key it can be neither read nor changed.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.agent.calls import ToolCall
+from hubbub.agent.errors import ContinuationRefused
 from hubbub.agent.model import Message
-from hubbub.errors import ContinuationRefused
 from hubbub.ports import Sealer
 
 _PURPOSE = "agent-continuation"
 
 
 class CallTrace(msgspec.Struct, frozen=True):
-    """What became of one call."""
+    """The outcome of one call."""
 
     id: str
     name: str
@@ -32,18 +32,18 @@ class CallTrace(msgspec.Struct, frozen=True):
 
 
 class TurnTrace(msgspec.Struct):
-    """One answer of the model and what followed."""
+    """One answer of the model, and the calls that it led to."""
 
     elapsed_ms: float
     finish_reason: str = ""
     usage: dict[str, Any] | None = None
     calls: list[CallTrace] = []
     ignored_calls: int = 0
-    """Calls that were too many, or made although no tools were shown."""
+    """Calls above the limit, or made although no tools were shown."""
 
 
 class RunState(msgspec.Struct, kw_only=True):
-    """One run."""
+    """The state of one run."""
 
     run_id: str
     messages: list[Message]
@@ -52,9 +52,9 @@ class RunState(msgspec.Struct, kw_only=True):
     context: dict[str, str] = {}
     turns: int = 0
     calls: int = 0
-    """Calls made so far, also failed and refused ones."""
+    """Calls made so far, including failed and refused ones."""
     outcomes: dict[str, bool] = {}
-    """By tool: whether its last call went well."""
+    """By tool: whether its last call succeeded."""
     has_success: bool = False
     is_nudged: bool = False
     """Whether the model was already asked for a final answer."""
@@ -62,49 +62,48 @@ class RunState(msgspec.Struct, kw_only=True):
 
 
 class PendingCall(msgspec.Struct, frozen=True):
-    """A call that a person has to say yes or no to."""
+    """A call that waits for a person's approval."""
 
     call_id: str
     tool: str
     arguments: dict[str, Any]
     digest: str
     expiry: float
-    """Seconds since 1970."""
+    """Unix time."""
     reason: str = ""
     server_id: str | None = None
 
 
 class Paused(msgspec.Struct):
-    """A run that waits."""
+    """A run that waits for approval."""
 
     id: str
     state: RunState
     calls: list[ToolCall]
     exposed: list[str]
-    """What the model was shown when it made these calls."""
+    """Names of the tools that the model was shown when it made these calls."""
     pending: list[PendingCall]
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a run, so far or for good."""
+    """The result of a run that has ended or is paused."""
 
     status: Literal["finished", "paused"]
     run_id: str
     assistant_text: str = ""
     history: Sequence[Message] = ()
-    """The whole conversation, to be given to the next run."""
+    """The whole conversation, to pass to the next run."""
     trace: Sequence[TurnTrace] = ()
     pending: Sequence[PendingCall] = ()
-    """If paused: what waits for a person."""
+    """If paused: the calls that wait for approval."""
     continuation: str = ""
-    """If paused: what `resume` takes."""
+    """If paused: the argument of `resume`."""
 
 
 class Shelf:
-    """Puts paused runs away and takes each up again once.
+    """Seals paused runs into text, and opens each of them once.
 
-    Which were taken up is remembered here only: processes that share a key have to see
-    to it between them that a text reaches one of them.
+    Resumed runs are remembered only here: processes that share a key must make sure that a run is resumed only once.
     """
 
     def __init__(self, sealer: Sealer, clock: Callable[[], float] = time.time) -> None:
@@ -113,13 +112,13 @@ class Shelf:
         self._spent: dict[str, float] = {}
 
     def put(self, paused: Paused) -> str:
-        """The run as text."""
+        """Seal a run into text, which is valid until the first of its calls expires."""
         lifetime_s = max(0.0, min(item.expiry for item in paused.pending) - self._clock())
-        # As JSON, because that is what it is made of: other forms have smaller integers.
+        # As JSON, because the values come from JSON: other encodings have smaller integers.
         return self._sealer.seal(_PURPOSE, msgspec.json.encode(paused), lifetime_s=lifetime_s)
 
     def read(self, continuation: str) -> Paused:
-        """The run of a text.
+        """Open the text of a paused run.
 
         Raises: ContinuationRefused.
         """
@@ -136,7 +135,7 @@ class Shelf:
         return paused
 
     def spend(self, paused: Paused) -> None:
-        """From now on the run cannot be taken up again."""
+        """Mark a run as resumed, so that it cannot be resumed again."""
         now = self._clock()
         self._spent = {key: expiry for key, expiry in self._spent.items() if expiry > now}
         if len(self._spent) >= bounds.PAUSED_RUNS:
@@ -145,7 +144,7 @@ class Shelf:
 
 
 def check_answers(pending: Sequence[PendingCall], answers: Mapping[str, str]) -> None:
-    """Refuse answers that do not fit the questions.
+    """Check that the answers fit the pending calls.
 
     Raises: ContinuationRefused.
     """

@@ -1,8 +1,8 @@
-"""Keeps the envelope of an MCP call within a number of bytes, as it is written.
+"""Limits the encoded size of the envelope of an MCP call.
 
-Takes away the least first: binary data, then everything but text and names, then the
-end of the text, then all of it. Each step leaves a warning. Never returns more than
-the limit, which has a least value so that an empty envelope fits.
+Binary data is always replaced by its type and size, because a model cannot read base64. Above the limit, everything
+except text and names is removed next, then the end of the text, then all of it. Each step adds a warning. The result
+never exceeds the limit, whose minimum is large enough for an empty envelope.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from typing import Any, Final
 import msgspec
 
 from hubbub import bounds
-from hubbub.agent.envelope import Envelope, Warned
+from hubbub.agent.envelope import ToolEnvelope, ToolWarning
 from hubbub.agent.summary import decoded_bytes
 from hubbub.errors import SettingsError
 from hubbub.store.spill import whole_characters
 
+BINARY_TRUNCATED: Final = "BINARY_TRUNCATED"
 CONTENT_TRUNCATED: Final = "CONTENT_TRUNCATED"
 TEXT_TRUNCATED: Final = "TEXT_TRUNCATED"
 TEXT_DROPPED: Final = "TEXT_DROPPED"
 
 _MESSAGES: Final = {
+    BINARY_TRUNCATED: "Binary data was replaced by its type and size",
     CONTENT_TRUNCATED: "The content was too large and is described instead",
     TEXT_TRUNCATED: "The text was too large and was cut",
     TEXT_DROPPED: "The text was too large and was left out",
@@ -32,7 +34,7 @@ _BINARY: Final = {"image": "data", "audio": "data"}
 
 
 def check_limit(max_bytes: int) -> int:
-    """The limit, if an envelope can live with it.
+    """Return the limit, if it is large enough for an envelope.
 
     Raises: SettingsError.
     """
@@ -42,17 +44,19 @@ def check_limit(max_bytes: int) -> int:
     return max_bytes
 
 
-def guard(envelope: Envelope, max_bytes: int) -> Envelope:
-    """The envelope, or as much of it as fits."""
+def guard(envelope: ToolEnvelope, max_bytes: int) -> ToolEnvelope:
+    """Return the envelope, or as much of it as fits."""
+    is_result = "text" in envelope["data"]
+    if is_result:
+        envelope = _without_binaries(envelope)
     if _fits(envelope, max_bytes):
         return envelope
-    if "text" not in envelope["data"]:
+    if not is_result:
         return _bare(envelope)
-    for step in (_without_binaries, _with_described_content):
-        envelope = step(envelope)
-        if _fits(envelope, max_bytes):
-            return envelope
-    keep = max_bytes // 2
+    envelope = _with_described_content(envelope)
+    if _fits(envelope, max_bytes):
+        return envelope
+    keep = max_bytes
     while keep >= _LEAST_TEXT_BYTES:
         cut = _with_text_cut(envelope, keep)
         if _fits(cut, max_bytes):
@@ -62,32 +66,32 @@ def guard(envelope: Envelope, max_bytes: int) -> Envelope:
     return dropped if _fits(dropped, max_bytes) else _bare(dropped)
 
 
-def _fits(envelope: Envelope, max_bytes: int) -> bool:
+def _fits(envelope: ToolEnvelope, max_bytes: int) -> bool:
     return len(msgspec.json.encode(envelope)) <= max_bytes
 
 
-def _changed(envelope: Envelope, warning: str, **mcp: Any) -> Envelope:
+def _changed(envelope: ToolEnvelope, warning: str, **mcp: Any) -> ToolEnvelope:
     warnings = envelope["warnings"]
     if all(item["code"] != warning for item in warnings):
-        warnings = [*warnings, Warned(code=warning, message=_MESSAGES[warning])]
+        warnings = [*warnings, ToolWarning(code=warning, message=_MESSAGES[warning])]
     data = {**envelope["data"], "mcp": {**envelope["data"]["mcp"], **mcp}}
     return {**envelope, "data": data, "warnings": warnings}
 
 
-def _without_binaries(envelope: Envelope) -> Envelope:
+def _without_binaries(envelope: ToolEnvelope) -> ToolEnvelope:
     blocks = envelope["data"]["mcp"]["content"]
     if not any(_holds_binary(block) for block in blocks):
         return envelope
-    content = [_described(block) if _holds_binary(block) else block for block in blocks]
-    return _changed(envelope, CONTENT_TRUNCATED, content=content)
+    content = [describe_block(block) if _holds_binary(block) else block for block in blocks]
+    return _changed(envelope, BINARY_TRUNCATED, content=content)
 
 
-def _with_described_content(envelope: Envelope) -> Envelope:
-    content = [_described(block) for block in envelope["data"]["mcp"]["content"]]
+def _with_described_content(envelope: ToolEnvelope) -> ToolEnvelope:
+    content = [describe_block(block) for block in envelope["data"]["mcp"]["content"]]
     return _changed(envelope, CONTENT_TRUNCATED, content=content, structured_content=None)
 
 
-def _with_text_cut(envelope: Envelope, keep: int) -> Envelope:
+def _with_text_cut(envelope: ToolEnvelope, keep: int) -> ToolEnvelope:
     changed = _changed(envelope, CONTENT_TRUNCATED, content=[])
     text = envelope["data"]["text"]
     encoded = text.encode(errors="replace")
@@ -98,29 +102,32 @@ def _with_text_cut(envelope: Envelope, keep: int) -> Envelope:
     return changed
 
 
-def _without_text(envelope: Envelope) -> Envelope:
+def _without_text(envelope: ToolEnvelope) -> ToolEnvelope:
     changed = _changed(envelope, TEXT_DROPPED, content=[])
     changed["data"]["text"] = ""
     return changed
 
 
-def _bare(envelope: Envelope) -> Envelope:
-    """What is left when even names and messages are too long."""
-    return Envelope(
+def _bare(envelope: ToolEnvelope) -> ToolEnvelope:
+    """Make a minimal envelope, for names and messages that are too long."""
+    return ToolEnvelope(
         ok=envelope["ok"],
         tool_name=envelope["tool_name"][: bounds.TOOL_KEY_CHARACTERS],
         data={"text": ""},
-        warnings=[Warned(code=TEXT_DROPPED, message=_MESSAGES[TEXT_DROPPED])],
+        warnings=[ToolWarning(code=TEXT_DROPPED, message=_MESSAGES[TEXT_DROPPED])],
         errors=[{**error, "message": ""} for error in envelope["errors"][:1]],
     )
 
 
 def _holds_binary(block: Mapping[str, Any]) -> bool:
     resource = block.get("resource")
-    return block.get("type") in _BINARY or (isinstance(resource, Mapping) and resource.get("blob") is not None)
+    if block.get("type") in _BINARY:
+        return block.get(_BINARY[block["type"]]) is not None
+    return isinstance(resource, Mapping) and resource.get("blob") is not None
 
 
-def _described(block: Mapping[str, Any]) -> dict[str, Any]:
+def describe_block(block: Mapping[str, Any]) -> dict[str, Any]:
+    """The block without its data: its type, names and size."""
     kind = str(block.get("type", ""))
     if kind == "text":
         return {"type": kind, "text": block.get("text")}

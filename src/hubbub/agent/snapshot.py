@@ -2,9 +2,8 @@
 
     async with await ToolRegistryBuilder(configs).build() as snapshot: ...
 
-A `Snapshot` does not change: when a server's tools do, `renewed` makes another one over
-the same connections. A server that cannot be reached costs its own tools and no more;
-`errors` says why. Connecting is the matter of `hubbub.client.fleet`.
+A `Snapshot` does not change: when a server's tools do, `renewed` makes another one over the same connections. If a
+server cannot be reached, only its own tools are missing; `errors` says why. `hubbub.client.fleet` connects.
 """
 
 from __future__ import annotations
@@ -20,70 +19,71 @@ from msgspec.structs import force_setattr
 
 from hubbub import bounds
 from hubbub.agent.adapt import adapt_all, check_name_limit
-from hubbub.agent.definition import Definition, Origin
+from hubbub.agent.definition import Definition, ToolOrigin
 from hubbub.client.client import Client
 from hubbub.client.config import ServerConfig
 from hubbub.client.fleet import Fleet
 from hubbub.errors import HubbubError, SettingsError
+from hubbub.protocol.wire import ToolEntry
 
 logger = logging.getLogger("hubbub.agent")
 
 
 class ToolClient(Protocol):
-    """What running a tool needs of a server's client."""
+    """The part of a client that is needed to call tools."""
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any] | None = None, *, timeout_s: float | None = None
     ) -> Any:
-        """Call a tool, once."""
+        """Call a tool once, without retries."""
 
     async def close(self) -> None:
-        """Part with the server."""
+        """Disconnect from the server."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, eq=False):
-    """Definitions for the model, where each tool is, and who reaches it.
+    """Definitions for the model, the origin of each tool, and the clients that call them.
 
     An async context manager; leaving it closes all clients.
     """
 
     definitions: Sequence[Definition] = ()
     """Sorted by local name."""
-    mapping: Mapping[str, Origin] = {}
-    """From local names to servers and their own names."""
+    mapping: Mapping[str, ToolOrigin] = {}
+    """Maps local names to servers and the names there."""
     clients: Mapping[str, ToolClient] = {}
-    """By server id. A server that was started again has a new one here."""
+    """By server id. A server that was restarted has a new client here."""
     errors: Mapping[str, HubbubError] = {}
     """By server id: why a server's tools are missing."""
     skipped: Mapping[str, tuple[str, ...]] = {}
-    """By server id: tools that could not be taken over, and why."""
+    """By server id: tools that could not be adapted, and why."""
     fleet: Fleet | None = None
-    """Who owns the clients; without one, the snapshot does."""
+    """Owner of the clients; None: the snapshot owns them."""
     name_limit: int = bounds.TOOL_KEY_CHARACTERS
 
     def __post_init__(self) -> None:
         force_setattr(self, "definitions", tuple(self.definitions))
         for name in ("mapping", "errors", "skipped"):
             force_setattr(self, name, MappingProxyType(dict(getattr(self, name))))
-        # A view of the fleet's own, whose clients come and go.
+        # A live view: the fleet replaces its clients.
         force_setattr(self, "clients", MappingProxyType(self.fleet.clients if self.fleet else dict(self.clients)))
 
     def __repr__(self) -> str:
         return f"Snapshot({len(self.definitions)} tools of {len(self.clients)} servers, {len(self.errors)} errors)"
 
     async def renewed(self) -> Snapshot:
-        """The tools as they are now, over the same connections; closing either snapshot closes both.
+        """List the tools again over the same connections; closing either snapshot closes both.
 
         Raises:
             DefinitionError: two different tools would have the same local name.
-            SettingsError: this snapshot was put together by hand.
+            SettingsError: this snapshot was not made by `ToolRegistryBuilder`.
         """
         if self.fleet is None:
             raise SettingsError("Only a snapshot made by ToolRegistryBuilder can be renewed")
-        return await _taken(self.fleet, self.name_limit)
+        return _adapted(self.fleet, await self.fleet.tools(), self.name_limit)
 
     async def close(self) -> None:
-        """Part with all servers, whatever goes wrong with some. Again is nothing."""
+        """Close all clients, even if closing some of them fails. Idempotent."""
         closing = [self.fleet.close()] if self.fleet is not None else [item.close() for item in self.clients.values()]
         for outcome in await asyncio.gather(*closing, return_exceptions=True):
             if isinstance(outcome, Exception):
@@ -99,7 +99,7 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
 
 
 class ToolRegistryBuilder:
-    """Connects to servers and takes their tools over."""
+    """Connects to servers and adapts their tools."""
 
     def __init__(
         self,
@@ -110,10 +110,10 @@ class ToolRegistryBuilder:
         deadline_s: float = bounds.FLEET_S,
         make: Callable[[ServerConfig], Client] = Client,
     ) -> None:
-        """`requires_all` makes one unreachable server fail the build; `make` gives clients handlers.
+        """`requires_all` makes one unreachable server fail the build; `make` can give the clients handlers.
 
         Raises:
-            SettingsError: a config is wrong, two have one id, or the limit for names is none.
+            SettingsError: a config is invalid, two have the same id, or the limit for names is out of range.
         """
         self._configs = [ServerConfig.coerce(config) for config in configs]
         self._name_limit = check_name_limit(name_limit)
@@ -127,7 +127,7 @@ class ToolRegistryBuilder:
             seen.add(config.id)
 
     async def build(self) -> Snapshot:
-        """Connect to all servers at once and list their tools.
+        """Connect to all servers concurrently and list their tools, within `deadline_s`.
 
         Raises:
             DefinitionError: two different tools would have the same local name.
@@ -135,8 +135,8 @@ class ToolRegistryBuilder:
         """
         fleet = Fleet(self._configs, deadline_s=self._deadline_s, make=self._make)
         try:
-            await fleet.start()
-            snapshot = await _taken(fleet, self._name_limit)
+            await fleet.start(lists_tools=True)
+            snapshot = _adapted(fleet, fleet.last_tools, self._name_limit)
             if self._requires_all and snapshot.errors:
                 raise next(iter(snapshot.errors.values()))
         except BaseException:
@@ -145,8 +145,7 @@ class ToolRegistryBuilder:
         return snapshot
 
 
-async def _taken(fleet: Fleet, name_limit: int) -> Snapshot:
-    tools = await fleet.tools()
+def _adapted(fleet: Fleet, tools: Mapping[str, list[ToolEntry]], name_limit: int) -> Snapshot:
     adapted = adapt_all(tools, name_limit)
     for server_id, problems in adapted.skipped.items():
         logger.warning("tools of %s were left out: %s", server_id, "; ".join(problems[: bounds.PROBLEMS]))

@@ -1,7 +1,7 @@
-"""What an MCP result says, as text for a model: its blocks in order, then its structured content.
+"""Converts an MCP result to text for a model: its blocks in order, then its structured content.
 
-Text stays text; what is no text is named in brackets with what is known of it. Works on
-plain JSON, so that a block of a type nobody knows is no reason to fail.
+Text stays text; other blocks are described in brackets. Works on plain JSON, so that blocks of unknown types do not
+fail.
 """
 
 from __future__ import annotations
@@ -12,25 +12,45 @@ from typing import Any, Final
 import msgspec
 
 _LABEL: Final = "structuredContent:"
+_NOT_JSON: Final = object()
 
 
 def plain_blocks(content: Any) -> list[dict[str, Any]]:
-    """The content of a result as plain JSON; what is no block is left out."""
+    """The content of a result as plain JSON; values that are not blocks are left out."""
     if not isinstance(content, Sequence) or isinstance(content, str | bytes):
         return []
     return [block for item in content if (block := _plain(item)) is not None]
 
 
 def summarise(content: Sequence[Mapping[str, Any]], structured: Any, *, has_structured: bool) -> str:
-    """The text of a result. Structured content of any value counts, if there is some."""
+    """The text of a result: its blocks, then its structured content unless a text block already contains it."""
     parts = [told for block in content if (told := _told(block)) is not None]
-    if has_structured:
+    if has_structured and not _is_in_text(structured, content):
         parts += ["", _LABEL, msgspec.json.encode(structured).decode()]
     return "\n".join(parts).strip()
 
 
+def _is_in_text(structured: Any, content: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a text block already is the structured content as JSON, as the specification recommends."""
+    values = [structured]
+    if isinstance(structured, Mapping) and structured.keys() == {"result"}:
+        values.append(structured["result"])  # How SDKs wrap results that are not objects.
+    for block in content:
+        text = block.get("text") if block.get("type") == "text" and not _is_for_user_only(block) else None
+        if isinstance(text, str) and (text in values[1:] or _decode(text) in values):
+            return True
+    return False
+
+
+def _decode(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return _NOT_JSON
+
+
 def decoded_bytes(data: Any) -> int:
-    """How many bytes a text of base64 stands for."""
+    """Size in bytes of base64 data after decoding."""
     if isinstance(data, bytes):
         return len(data)
     if not isinstance(data, str):
@@ -41,7 +61,7 @@ def decoded_bytes(data: Any) -> int:
 def _plain(item: Any) -> dict[str, Any] | None:
     if isinstance(item, Mapping):
         return dict(item)
-    # A block that the client could not read as its type keeps everything it held.
+    # A block that the client could not decode keeps all its members.
     fields = getattr(item, "fields", None)
     if isinstance(fields, Mapping):
         return dict(fields)

@@ -1,14 +1,15 @@
-"""The tool loop: ask the model, run what it calls, tell it the results, until it has an answer.
+"""The tool loop: ask the model, run the tools that it calls, return the results to it, until it gives an answer.
 
     runner = ToolLoopRunner(registry, executor, chat=OpenAIChat(url, model="..."))
     result = await runner.run("What is on my disk?", on_event=print)
 
-Runs are independent of each other and may go on at the same time. A run that needs a
-person's word comes back `paused`; `resume` takes it up where it was, once.
+Runs are independent of each other and may be concurrent. A run that needs a person's approval returns as `paused`;
+`resume` continues it, once.
 """
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import inspect
 import time
@@ -24,18 +25,20 @@ from hubbub.agent.catalog import Catalog
 from hubbub.agent.decide import Judge
 from hubbub.agent.definition import Definition
 from hubbub.agent.dispatch import Dispatcher
+from hubbub.agent.errors import MaxTurnsExceeded, ModelError, NoToolCalls, PolicyFailed, ToolCallsFailed, ToolUseError
 from hubbub.agent.events import Events, OnEvent, shortened
 from hubbub.agent.executor import Executor, Function, as_executor
 from hubbub.agent.model import Message, Model, ModelAnswer, ModelRequest, OnText
 from hubbub.agent.options import LoopOptions
 from hubbub.agent.run_state import Paused, PendingCall, RunResult, RunState, Shelf, TurnTrace, check_answers
-from hubbub.errors import InvalidParams, ModelError, SettingsError, ToolUseError
+from hubbub.errors import InvalidParams, SettingsError
+from hubbub.net.backoff import Backoff
 from hubbub.ports import Sealer
 from hubbub.security.policy import Decide, allow_all
 from hubbub.security.redact import redact
 
 Narrow: TypeAlias = Callable[[Sequence[Definition], Mapping[str, str]], "Iterable[str] | Awaitable[Iterable[str]]"]
-"""Which of these tools the model is shown this time, by name."""
+"""Returns the names of the tools that the model is shown in this turn."""
 
 _SAMPLE = 20
 
@@ -55,11 +58,12 @@ class ToolLoopRunner:
         options: LoopOptions | None = None,
         sealer: Sealer | None = None,
         clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """`sealer` seals paused runs; without one, only this runner can resume them.
 
         Raises:
-            SettingsError: there are tools and nobody who runs them.
+            SettingsError: there are tools but no executor.
         """
         self._options = options or LoopOptions()
         if executor is None and len(registry) and self._options.tool_use_mode != "disabled":
@@ -70,6 +74,7 @@ class ToolLoopRunner:
         self._narrow = narrow
         self._judge = Judge(decide, self._options.policy_error_mode)
         self._dispatcher = Dispatcher(None if executor is None else as_executor(executor), self._options)
+        self._sleep = sleep
         self._shelf = Shelf(sealer or _own_sealer(clock), clock)
 
     async def run(
@@ -82,7 +87,7 @@ class ToolLoopRunner:
         on_text: OnText | None = None,
         context: Mapping[str, str] | None = None,
     ) -> RunResult:
-        """Go on with a conversation. With `on_text`, the model's words arrive as they are written.
+        """Continue a conversation. `on_text` gets the model's text while it is generated.
 
         Raises:
             ToolUseError: too many turns, or an outcome that the options do not accept.
@@ -106,7 +111,7 @@ class ToolLoopRunner:
         on_event: OnEvent | None = None,
         on_text: OnText | None = None,
     ) -> RunResult:
-        """Go on with a paused run; `answers` says `allow` or `deny` for each pending call.
+        """Continue a paused run; `answers` has `allow` or `deny` for each pending call.
 
         Raises:
             ContinuationRefused: the run is not ours, too old or already resumed, or an answer is missing.
@@ -144,7 +149,7 @@ class ToolLoopRunner:
             waiting = await self._make_calls(calls, exposed, state, events)
             if waiting is not None:
                 return waiting
-        raise ToolUseError("MAX_TURNS", f"The model had no answer after {state.max_turns} turns", state.messages)
+        raise MaxTurnsExceeded(f"The model had no answer after {state.max_turns} turns", state.messages)
 
     async def _make_calls(
         self,
@@ -154,7 +159,7 @@ class ToolLoopRunner:
         events: Events,
         answers: Mapping[str, str] | None = None,
     ) -> RunResult | None:
-        """Make the calls, or return the run that waits for a person to allow some of them."""
+        """Run the calls, or return the paused run if some of them need approval."""
         try:
             verdicts = await self._judge.verdicts(calls, exposed, state, events, answers)
         except ToolUseError as error:
@@ -176,7 +181,7 @@ class ToolLoopRunner:
         )
 
     async def _exposed(self, state: RunState, events: Events) -> Catalog:
-        """What the model is shown, and may call, this time."""
+        """The tools that the model is shown, and may call, in this turn."""
         is_last_question = state.is_nudged and not self._options.empty_final_keeps_tools
         if self._options.tool_use_mode == "disabled" or is_last_question:
             return Catalog()
@@ -188,13 +193,11 @@ class ToolLoopRunner:
             kept = set(await narrowed if inspect.isawaitable(narrowed) else narrowed)
             if strangers := kept - set(names):
                 raise InvalidParams(f"{len(strangers)} tools that there are not were to be shown")
-        except Exception as error:  # Whatever a filter raises, it does not show more.
+        except Exception as error:  # A filter that raises must not show more tools.
             told = f"{type(error).__name__}: {redact(str(error))}"
             await events.emit("policy_error", stage="exposure", message=shortened(told))
             if self._options.policy_error_mode == "raise":
-                raise ToolUseError(
-                    "POLICY_ERROR", "Which tools to show could not be found out", state.messages
-                ) from error
+                raise PolicyFailed("Which tools to show could not be found out", state.messages) from error
             kept = set()
         if len(kept) < len(names):
             hidden = [name for name in names if name not in kept]
@@ -204,19 +207,34 @@ class ToolLoopRunner:
     # -- one answer -------------------------------------------------------------------
 
     async def _ask(self, state: RunState, exposed: Catalog, events: Events, on_text: OnText | None) -> ModelAnswer:
-        retries = self._options.fallback_retry_count if self._options.tool_use_mode == "relaxed" else 0
-        tools = exposed.openai_tools()
+        fallbacks = self._options.fallback_retry_count if self._options.tool_use_mode == "relaxed" else 0
+        tools, backoff = exposed.openai_tools(), Backoff()
         while True:
             try:
                 return await self._ask_once(state, tools, events, on_text)
             except ModelError as error:
                 await events.emit("llm_request_error", code=error.code, status=error.status)
-                if retries < 1 or error.status is None or not tools:
+                wait_s = self._retry_wait_s(error, backoff)
+                if wait_s is None and (fallbacks < 1 or error.status is None or not tools):
                     error.history = list(state.messages)
                     raise
-            retries -= 1
-            tools = []
-            await events.emit("llm_request_retry", tools=0)
+            if wait_s is None:
+                fallbacks, tools = fallbacks - 1, []
+            await events.emit("llm_request_retry", tools=len(tools), wait_s=wait_s or 0.0)
+            if wait_s is not None:
+                await self._sleep(wait_s)
+
+    def _retry_wait_s(self, error: ModelError, backoff: Backoff) -> float | None:
+        """Seconds to wait before the same request is sent again; None: do not send it again.
+
+        Only after an HTTP status: then no text was forwarded, and the endpoint has reported that it did nothing.
+        """
+        if not error.retryable or error.status is None or backoff.failures >= self._options.max_model_retries:
+            return None
+        wait_s = backoff.next_s()
+        if error.retry_after_s is None:
+            return wait_s
+        return error.retry_after_s if error.retry_after_s <= bounds.MODEL_RETRY_WAIT_S else None
 
     async def _ask_once(
         self, state: RunState, tools: list[dict[str, Any]], events: Events, on_text: OnText | None
@@ -253,7 +271,7 @@ class ToolLoopRunner:
     # -- the end ----------------------------------------------------------------------
 
     async def _needs_nudge(self, answer: ModelAnswer, state: RunState, events: Events) -> bool:
-        """Whether to ask once more, because the model fell silent after its calls."""
+        """Whether to ask once more, because the model gave no text after its calls."""
         if answer.text.strip() or not state.calls or state.is_nudged or not self._options.fix_empty_final:
             return False
         state.is_nudged = True
@@ -277,14 +295,12 @@ class ToolLoopRunner:
     def _check_outcome(self, state: RunState) -> None:
         is_enforced = self._options.tool_use_mode == "enforced"
         if is_enforced and not state.calls:
-            raise ToolUseError("NO_TOOL_CALLS", "The model answered without calling any tool", state.messages)
+            raise NoToolCalls("The model answered without calling any tool", state.messages)
         failing = sorted(name for name, is_ok in state.outcomes.items() if not is_ok)
         if self._options.tool_failure_policy == "fatal" and failing:
-            raise ToolUseError(
-                "TOOL_ERROR", f"The last calls of these tools failed: {', '.join(failing)}", state.messages
-            )
+            raise ToolCallsFailed(f"The last calls of these tools failed: {', '.join(failing)}", state.messages)
         if is_enforced and not state.has_success:
-            raise ToolUseError("TOOL_ERROR", "No tool call went well", state.messages)
+            raise ToolCallsFailed("No tool call went well", state.messages)
 
 
 def _own_sealer(clock: Callable[[], float]) -> Sealer:

@@ -1,7 +1,7 @@
-"""Puts together the tools that a model sees: an application's own and those of MCP servers.
+"""Builds the catalog of tools that a model sees: an application's own and those of MCP servers.
 
-`ToolsBuilder.build(own, mcp_definitions=snapshot.definitions)` filters, checks the
-limits that providers have, and returns the `Catalog` for showing and for running alike.
+`ToolsBuilder.build(own, mcp_definitions=snapshot.definitions)` filters, checks the limits of providers, and returns
+the `Catalog`, which is used both to show tools and to run them.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class ToolsBuilder:
         max_tools: int = bounds.TOOL_DEFINITIONS,
         max_bytes: int = bounds.TOOL_DEFINITION_BYTES,
     ) -> Catalog:
-        """Make the catalog.
+        """Build the catalog.
 
-        `allow` and `deny` are shell-style patterns for local names, as a list or with commas
-        between them: unset `allow` allows all, an empty one none, and `deny` wins. A `view`
-        narrows further. A definition may also be given in the endpoint's own shape.
+        `allow` and `deny` are shell-style patterns for local names, as a list or comma-separated: unset `allow`
+        allows all, an empty one none, and `deny` wins. A `view` filters further. A definition may also be given in
+        the OpenAI format.
 
         Raises:
-            DefinitionError: two tools have one name, or there are more than a model may be shown.
+            DefinitionError: two tools have the same name, or there are more than a model may be shown.
         """
         every = [_definition(item) for item in (*definitions, *mcp_definitions)]
         _check_duplicates(every)

@@ -1,8 +1,7 @@
-"""Text that strangers wrote and a model will read: descriptions, titles, error messages.
+"""Cleans untrusted text for a model: descriptions, titles, error messages.
 
-Takes away what a person who looks at the text would not see (control characters,
-changes of direction, characters without width, tags), and everything beyond a length.
-What the words say is not judged here.
+Removes characters that a person would not see (control characters, changes of direction, zero-width characters, tags),
+and everything beyond a length. The meaning of the text is not checked.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ _UNSEEN: Final = re.compile(
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"  # soft hyphen, joiners, fillers
     "\u200b-\u200f\u2028-\u202e\u2060-\u206f"  # zero width, line separators, direction
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff"  # fillers, variation selectors, specials
-    "\ud800-\udfff"  # halves of characters, which no encoder takes
+    "\ud800-\udfff"  # surrogates, which cannot be encoded
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # musical controls, tags, more variation selectors
     "]"
 )
 _DATA: Final = frozenset(("const", "default", "enum", "examples"))
-"""Members of a schema that hold values rather than words."""
+"""Members of a schema that hold values, not text."""
 _WORDS: Final = frozenset(("$comment", "description", "title"))
 _NAMED: Final = frozenset(("$defs", "definitions", "dependentSchemas", "patternProperties", "properties"))
-"""Members that hold schemas by names, and a name may be any of the words above."""
+"""Members that map names to schemas; a name may be one of the keywords above."""
 _MORE: Final = "…"
 
 
 def clean(text: str, limit: int) -> str:
-    """The text as a reader sees it, trimmed, with at most so many characters."""
-    # What is cut off anyway is not searched: the text may be huge.
+    """Remove invisible characters and surrounding whitespace, and cut the text to `limit` characters."""
+    # The part that is cut off is not searched, because the text may be huge.
     seen = _UNSEEN.sub("", text[: 4 * limit + 64].replace("\r\n", "\n")).strip()
     if len(seen) > limit or len(text) > 4 * limit + 64:
         return seen[: limit - 1].rstrip() + _MORE
@@ -38,9 +37,9 @@ def clean(text: str, limit: int) -> str:
 
 
 def clean_schema(schema: Any, limit: int) -> Any:
-    """A copy of a JSON Schema for a model: clean words, and no empty `required`, which some providers refuse.
+    """Copy a JSON Schema for a model, with clean text and without an empty `required`, which some providers refuse.
 
-    What decides whether arguments fit is kept as it is.
+    Members that decide whether arguments are valid are not changed.
     """
     if isinstance(schema, list | tuple):
         return [clean_schema(item, limit) for item in schema]

@@ -1,8 +1,7 @@
-"""Checks what goes to a tool and what comes from it against the schemas of its definition.
+"""Validates arguments and results of tools with the schemas of their definitions.
 
-Schemas of strangers are compiled when first needed, with the bounds of
-`hubbub.protocol.schema_data`; one that cannot be compiled checks nothing, because
-the server that wrote it will check for itself.
+Untrusted schemas are compiled when first needed, with the bounds of `hubbub.protocol.schema_data`. A schema that cannot
+be compiled is skipped, because the server that wrote it validates for itself.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Checks:
             validator.validate(dict(arguments))
 
     def output(self, definition: Definition, structured: Any) -> None:
-        """Raise ArgumentsInvalid, if the structured content is not what was promised."""
+        """Raise ArgumentsInvalid, if the structured content does not match the output schema."""
         if definition.output_schema is None:
             return
         if structured is None:
