@@ -1,7 +1,6 @@
 """The peers pack: agents on different machines exchange messages, files and state over WebRTC.
 
-Below: `engine` (WebRTC), `signalling` (how two ends find each other), `wire` (what goes
-over a channel). In the middle `room`: everybody in one room, known by name. Above, files,
-shared state and the tools. Pure, for both: `javascript`, `names`, `sealing`, `tokens`,
-`session_mac`, `shared_state`.
+The lower half is `engine` (WebRTC), `signalling` (how peers find each other) and `wire` (messages on a channel). `room`
+is the interface between the halves: the peers of one room, known by name. The upper half is files, shared state and the
+tools. Both use the pure modules `javascript`, `names`, `sealing`, `tokens`, `session_mac` and `shared_state`.
 """

@@ -1,8 +1,10 @@
-"""Arguments as this pack's tools take them: read kindly, as callers of the contract expect.
+"""Lenient parsing of tool arguments, as clients of the contract expect. Pure; all tools of the pack use `Arguments`.
 
-A number that makes no sense is the usual one, one that is too large is the largest, words
-can be yes and no. Only a name that nobody knows, and what a tool cannot do without, is
-refused. Pure; every tool of the pack reads its arguments through `Arguments`.
+Invalid numbers fall back to the default, large ones are clamped, and yes/no strings are accepted as booleans. Only
+unknown names, missing required arguments and targets that name no peer are refused.
+
+The contract's clients expect `validation_error` (`ArgumentsInvalid`) where something is missing, unknown, ambiguous or
+"invalid", and `tool_error` (`ToolError`) for the rest, a value of the wrong type included.
 """
 
 from __future__ import annotations
@@ -13,163 +15,189 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from hubbub.errors import ArgumentsInvalid, ToolError, ToolFailure
+from hubbub import ArgumentsInvalid, ToolError
 from hubbub.packs.peers.javascript import number
 from hubbub.packs.peers.names import sanitise
+from hubbub.packs.peers.owner import LOCAL, Owner
 
 Choice = TypeVar("Choice", bound=str)
 
 _WHOLE: Final = re.compile(r"\s*([+-]?[0-9]{1,17})", re.ASCII)
 _YES: Final = frozenset(("1", "true", "yes", "y", "on"))
 _NO: Final = frozenset(("0", "false", "no", "n", "off"))
-_OF_ARGUMENTS: Final = (
-    "required",
-    "unsupported fields",
-    "must be an object",
-    "invalid",
-    "unknown session_id",
-    "unknown transfer_id",
-    "ambiguous target",
-)
-"""Words that make a failure a `validation_error`; clients of the contract know no other rule."""
-
-
-def refused(message: str) -> ToolFailure:
-    """The failure with that message, of the type that the contract gives it: its words decide."""
-    lowered = message.lower()
-    kind = ArgumentsInvalid if any(words in lowered for words in _OF_ARGUMENTS) else ToolError
-    return kind(message)
+_PEER_KEYS: Final = ("uuid", "UUID", "streamID", "stream_id")
+"""Keys of a `target` object that name the peer; the first one present wins."""
 
 
 class Target(msgspec.Struct, frozen=True):
-    """For whom something is meant."""
+    """The recipient of a message or file."""
 
     given: str | Mapping[str, Any] | None = None
     """As the caller wrote it."""
     name: str | None = None
-    """A stream id or a uuid; None: everybody."""
+    """A stream id or a uuid; None means every peer."""
 
 
 EVERYBODY: Final = Target()
 
 
 class Arguments:
-    """What a caller gave to one tool."""
+    """The arguments of one tool call."""
 
-    def __init__(self, tool: str, given: Mapping[str, Any], known: Collection[str], owner: str = "") -> None:
-        """Take the arguments.
+    def __init__(self, tool: str, given: Mapping[str, Any], known: Collection[str], owner: Owner = LOCAL) -> None:
+        """Check the names of the arguments.
 
-        Raises: ArgumentsInvalid, if there is one that the tool does not know.
+        Raises: ArgumentsInvalid, if one is unknown to the tool.
         """
         unknown = [name for name in given if name not in known]
         if unknown:
-            raise refused(f"{tool} received unsupported fields: {', '.join(unknown)[:500]}")
+            raise ArgumentsInvalid(f"{tool} received unsupported fields: {', '.join(unknown)[:500]}")
         self._given = given
         self.owner = owner
-        """Who calls: what one caller opened is not there for others."""
+        """The caller, which determines the sessions that it may use."""
 
     def __contains__(self, name: object) -> bool:
         return name in self._given
 
     def __getitem__(self, name: str) -> Any:
-        """As it came; None if it was left out."""
+        """Return the value unchanged; None if the argument was left out."""
         return self._given.get(name)
 
     def demand(self, name: str) -> Any:
-        """Something of any kind, also null, that must be there.
+        """Return a required value of any type, null included.
 
-        Raises: ArgumentsInvalid.
+        Raises: ArgumentsInvalid, if it was left out.
         """
         if name not in self._given:
-            raise refused(f"{name} is required")
+            raise ArgumentsInvalid(f"{name} is required")
         return self._given[name]
 
     def text(self, name: str) -> str | None:
-        """A text as it is; None if it is null or was left out.
+        """Return a string unchanged; None if it is null or was left out.
 
-        Raises: ToolError, if it is something else.
+        Raises: ToolError, if it is not a string.
         """
         value = self._given.get(name)
         if value is not None and not isinstance(value, str):
-            raise refused(f"{name} must be a string")
+            raise ToolError(f"{name} must be a string")
         return value
 
     def needed_text(self, name: str) -> str:
-        """A text that must be there and say something.
+        """Return a required string that is not blank.
 
         Raises: ArgumentsInvalid, ToolError.
         """
         value = self.text(name)
         if value is None or not value.strip():
-            raise refused(f"{name} is required")
+            raise ArgumentsInvalid(f"{name} is required")
         return value
 
     def count(self, name: str, default: int, cap: int, *, least: int = 1) -> int:
-        """A whole number from `least` to `cap`: the largest if it is larger, the usual one if it makes no sense."""
+        """Return an integer from `least` to `cap`: larger ones are clamped to `cap`, invalid ones become `default`."""
         found = whole(self._given.get(name))
         return default if found is None or found < least else min(found, cap)
 
     def flag(self, name: str, default: bool) -> bool:
-        """Yes or no, also in words; the usual one if it is neither."""
+        """Return a boolean, also from words such as "yes" and "off"; `default` if it is neither."""
         word = _written(self._given.get(name)).strip().lower()
         return True if word in _YES else False if word in _NO else default
 
+    def strict_flag(self, name: str, default: bool) -> bool:
+        """Return a boolean for a setting where falling back to the default would be a risk.
+
+        Raises: ArgumentsInvalid, if it is neither true nor false.
+        """
+        value = self._given.get(name)
+        word = _written(value).strip().lower()
+        if value is not None and word not in _YES | _NO:
+            raise ArgumentsInvalid(f"invalid {name}: it must be true or false")
+        return self.flag(name, default)
+
     def identifier(self, name: str) -> str | None:
-        """A name as rooms and streams have it; None if nothing of it is left."""
+        """Return a room name or stream id, sanitised; None if no valid character is left."""
         value = self._given.get(name)
         return None if value is None else sanitise(_written(value)) or None
 
     def identifiers(self, name: str, default: Sequence[str]) -> tuple[str, ...]:
-        """Several of these; the usual ones if it is no list.
+        """Return several identifiers, given as a list or separated by commas; `default` if left out.
 
-        Raises: ArgumentsInvalid, if nothing is left of those that are given: an empty list means something else.
+        Raises: ArgumentsInvalid, if it is anything else, or if no identifier is left after sanitising: an empty
+            list means "every peer".
         """
         value = self._given.get(name)
+        if value is None:
+            return tuple(default)
         if isinstance(value, str):
             value = value.split(",")
         if not isinstance(value, list):
-            return tuple(default)
+            raise ArgumentsInvalid(f"invalid {name}: it must be a list of stream ids")
         found = tuple(filter(None, (sanitise(_written(item)) for item in value)))
         if value and not found:
-            raise refused(f"invalid {name}: they are made of letters, digits and _")
+            raise ArgumentsInvalid(f"invalid {name}: they are made of letters, digits and _")
         return found
 
     def choice(self, name: str, choices: Sequence[Choice], default: Choice) -> Choice:
-        """One of several words.
+        """Return one of `choices`.
 
-        Raises: ToolError, if it is another.
+        Raises: ToolError, if it is another value.
         """
         value = self._given.get(name)
         if value is None or value == "":
             return default
         found = next((choice for choice in choices if choice == value), None)
         if found is None:
-            raise refused(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}")
+            raise ToolError(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}")
         return found
 
     def target(self) -> Target:
-        """Whom `target` or `uuid` means.
+        """Return the peer that `target` or `uuid` names.
 
-        Raises: ToolError, if both are there.
+        An empty string counts as left out. Anything else that names no peer is refused: sending it to every
+        peer instead would disclose it.
+
+        Raises: ArgumentsInvalid, ToolError.
         """
-        target, uuid = self._given.get("target"), self.text("uuid")
+        target, uuid = self._given.get("target"), (self.text("uuid") or "").strip()
+        if isinstance(target, str):
+            target = target.strip()
         if target not in (None, "") and uuid:
-            raise refused("provide target or uuid, not both")
+            raise ToolError("provide target or uuid, not both")
         if isinstance(target, dict):
-            name = next((target[key] for key in ("uuid", "streamID", "stream_id") if target.get(key)), None)
-            return Target(target, None if name is None else _written(name))
-        name = uuid or (None if target is None else _written(target).strip() or None)
+            return Target(target, _peer_named_by(target))
+        if target is not None and not isinstance(target, str):
+            raise ArgumentsInvalid(
+                "invalid target: it must be the stream id or uuid of a peer, or an object with one of them"
+            )
+        name = uuid or target or None
         return EVERYBODY if name is None else Target(name, name)
 
 
+def _peer_named_by(target: Mapping[str, Any]) -> str:
+    """Return the peer that an object names; its other fields (`type`, `preference`, `allowFallback`) select a channel.
+
+    Raises: ArgumentsInvalid.
+    """
+    for key in _PEER_KEYS:
+        name = target.get(key)
+        if name is None:
+            continue
+        if not isinstance(name, str) or not name.strip():
+            raise ArgumentsInvalid(f"invalid target: {key} must be a text that is not empty")
+        return name.strip()
+    raise ArgumentsInvalid(
+        f"invalid target: it names no peer; give {', '.join(_PEER_KEYS[:-1])} or {_PEER_KEYS[-1]}, "
+        "or leave target out to reach every peer"
+    )
+
+
 def whole(value: object) -> int | None:
-    """The whole number at the start of what is written, as `parseInt` finds it."""
+    """Return the integer at the start of a value's text, as JavaScript's `parseInt` does."""
     match = _WHOLE.match(_written(value))
     return None if match is None else int(match[1])
 
 
 def _written(value: object) -> str:
-    """A value as text, as JavaScript writes it."""
+    """Convert a value to text as JavaScript does."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or value is None:

@@ -1,10 +1,10 @@
-"""The way of bytes to one other Hubbub: signed frames on a channel of their own."""
+"""Sending bytes to another Hubbub: signed frames on the bulk channel."""
 
 from __future__ import annotations
 
 import asyncio
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.engine import Channel
 from hubbub.packs.peers.failures import ChannelClosed
 from hubbub.packs.peers.peer import Peer
@@ -13,7 +13,7 @@ from hubbub.packs.peers.trust import Refused, Trust
 
 
 class BulkLine:
-    """See `room.Bulk`."""
+    """Implements `room.Bulk`."""
 
     def __init__(self, peer: Peer, trust: Trust) -> None:
         self._peer = peer
@@ -29,11 +29,11 @@ class BulkLine:
     def max_frame(self) -> int:
         """The largest frame that `send` takes."""
         channel = self._peer.bulk
-        return (bounds.PEER_FRAME_BYTES if channel is None else channel.max_message_size) - BULK_OVERHEAD
+        return (limits.PEER_FRAME_BYTES if channel is None else channel.max_message_size) - BULK_OVERHEAD
 
     @property
     def buffered_amount(self) -> int:
-        """Bytes that wait."""
+        """Bytes queued on the connection with the shortest queue."""
         channel = self._peer.bulk
         return 0 if channel is None else channel.buffered_amount
 
@@ -46,8 +46,9 @@ class BulkLine:
             raise ChannelClosed("the key of the channel of bytes is gone") from refused
         channel.send(frame)
 
-    async def drain(self, low: int = bounds.PEER_LOW_WATER_BYTES) -> None:
-        """Wait until there is room on one of the connections."""
+    async def drain(self, low: int | None = None) -> None:
+        """Wait until `low` bytes or fewer are queued on one of the connections."""
+        low = limits.PEER_LOW_WATER_BYTES if low is None else low
         while self._channel().buffered_amount > low:
             waits = [asyncio.ensure_future(channel.drain(low)) for channel in self._peer.bulks]
             try:
@@ -58,6 +59,6 @@ class BulkLine:
                 await asyncio.gather(*waits, return_exceptions=True)
 
     async def flush(self) -> None:
-        """Wait until nothing waits on any of them."""
+        """Wait until nothing is queued on any of the connections."""
         self._channel()
         await asyncio.gather(*(channel.drain(0) for channel in self._peer.bulks))

@@ -1,12 +1,12 @@
-"""How one tool of the contract is put on a server: a schema for callers, and arguments that are read kindly.
+"""Register a tool of the contract: a schema for callers, and leniently parsed arguments.
 
     STATUS = ContractTool("vdo_status", SESSION, ("session_id",), READS)
 
     @STATUS.on(server)
     async def status(arguments: Arguments) -> Result:
-        "Tell how a session is."
+        "Return the state of a session."
 
-Results have no schema: a failure has another form, `{"ok": false, "error": …}`.
+Results have no schema, because a failure has another form: `{"ok": false, "error": …}`.
 """
 
 import inspect
@@ -15,9 +15,10 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from hubbub import Context, Server, ToolAnnotations
+from hubbub import Context, Server, Tool, ToolAnnotations, ToolErrors
 from hubbub.packs.peers.arguments import Arguments
 from hubbub.packs.peers.javascript import well_formed
+from hubbub.packs.peers.owner import owner_of
 
 Result: TypeAlias = dict[str, Any]
 Run: TypeAlias = Callable[[Arguments], Awaitable[Result]]
@@ -40,22 +41,22 @@ TARGET: Final[Fields] = {
 
 
 def integer(description: str, default: int, cap: int, least: int = 1) -> dict[str, Any]:
-    """A property that is a number."""
+    """Return the schema of an integer property."""
     return {"type": "integer", "description": description, "default": default, "minimum": least, "maximum": cap}
 
 
 def boolean(description: str, default: bool) -> dict[str, Any]:
-    """A property that is yes or no."""
+    """Return the schema of a boolean property."""
     return {"type": "boolean", "description": description, "default": default}
 
 
 def string(description: str, **more: Any) -> dict[str, Any]:
-    """A property that is text."""
+    """Return the schema of a string property."""
     return {"type": "string", "description": description, **more}
 
 
 class ContractTool(msgspec.Struct, frozen=True):
-    """What callers are told about one tool."""
+    """The declaration of one tool: its name, schema and annotations."""
 
     name: str
     fields: Fields
@@ -63,7 +64,7 @@ class ContractTool(msgspec.Struct, frozen=True):
     annotations: ToolAnnotations = ACTS
 
     def on(self, server: Server) -> Callable[[Run], Run]:
-        """Let a function be this tool; its docstring is the description."""
+        """Return a decorator that registers a function as this tool; its docstring is the tool's description."""
 
         def register(function: Run) -> Run:
             async def run(arguments: dict[str, Any], context: Context) -> Any:
@@ -75,7 +76,7 @@ class ContractTool(msgspec.Struct, frozen=True):
         return register
 
     def with_context_on(self, server: Server) -> Callable[[RunWithContext], RunWithContext]:
-        """The same for a function that tells of its progress."""
+        """Like `on`, for a function that also takes the context, for instance to report progress."""
 
         def register(function: RunWithContext) -> RunWithContext:
             async def run(arguments: dict[str, Any], context: Context) -> Any:
@@ -87,28 +88,30 @@ class ContractTool(msgspec.Struct, frozen=True):
         return register
 
     def read(self, given: Mapping[str, Any], context: Context) -> Arguments:
-        """The arguments of one call.
+        """Check the arguments of one call.
 
         Raises: ArgumentsInvalid.
         """
-        return Arguments(self.name, given, self.fields, context.caller.principal.name)
+        return Arguments(self.name, given, self.fields, owner_of(context))
 
     def _register(self, server: Server, run: Callable[..., Any], description: str | None) -> None:
         schema: dict[str, Any] = {"type": "object", "properties": dict(self.fields), "additionalProperties": False}
         if self.required:
             schema["required"] = list(self.required)
-        server.tool(
+        tool = Tool(
+            run,
             name=self.name,
             description=inspect.cleandoc(description or ""),
             input_schema=schema,
             annotations=self.annotations,
+            errors=ToolErrors(as_result=True),
             checks_arguments=False,
-            fails_as_result=True,
-        )(run)
+        )
+        server.tools.register(tool)
 
 
 def _sayable(result: Result) -> Result:
-    """A result as MCP can say it: peers may send halves of characters, and one must not take the rest with it."""
+    """Replace lone surrogates, which peers may send, so that one bad string does not make the whole result fail."""
     try:
         msgspec.json.encode(result)
     except UnicodeEncodeError:

@@ -1,9 +1,11 @@
-"""The tools that every profile has: coming and going, messages, what happened, who is there."""
+"""The tools that every profile has: sessions, messages, events, status and peers."""
 
 from typing import Any, Final
 
-from hubbub import Context, Server
-from hubbub.packs.peers.arguments import Arguments, Target, refused
+from hubbub import ArgumentsInvalid, Context, Server
+from hubbub.packs.peers import limits
+from hubbub.packs.peers.admission import admission_note
+from hubbub.packs.peers.arguments import Arguments, Target
 from hubbub.packs.peers.contract_tool import (
     ACTS,
     READS,
@@ -15,16 +17,16 @@ from hubbub.packs.peers.contract_tool import (
     integer,
 )
 from hubbub.packs.peers.event_queue import Filter
+from hubbub.packs.peers.file_tools import shown_folders
 from hubbub.packs.peers.javascript import Unreadable
 from hubbub.packs.peers.profiles import active_profile
 from hubbub.packs.peers.room import Sent
 from hubbub.packs.peers.session import Session
-from hubbub.packs.peers.session_options import CONNECT_FIELDS, read_options
+from hubbub.packs.peers.session_options import connect_fields, read_options
 from hubbub.packs.peers.sessions import Sessions
 
-_EVENTS: Final = (50, 500)
-_WAIT_MS: Final = (0, 30_000)
-_TYPES: Final = 100
+_EVENTS: Final = (50, limits.PEER_EVENTS_READ)
+_WAIT_MS: Final = (0, limits.PEER_EVENTS_WAIT_MS)
 _SEND: Final[Fields] = {**SESSION, "data": {"description": "Any JSON; it arrives as it is."}, **TARGET}
 _RECEIVE: Final[Fields] = {
     **SESSION,
@@ -44,16 +46,16 @@ _RELIABILITY: Final = (
 
 
 def register_core_tools(server: Server, sessions: Sessions) -> None:
-    """Put them on a server, in the order of the contract."""
+    """Register the tools in the order of the contract."""
     _register_sessions(server, sessions)
     _register_messages(server, sessions)
     _register_status(server, sessions)
-    _register_capabilities(server)
+    _register_capabilities(server, sessions)
     _register_sync(server, sessions)
 
 
 def _register_sessions(server: Server, sessions: Sessions) -> None:
-    @ContractTool("vdo_connect", CONNECT_FIELDS, ("room",), ACTS).on(server)
+    @ContractTool("vdo_connect", connect_fields(sessions.settings), ("room",), ACTS).on(server)
     async def connect(arguments: Arguments) -> Result:
         """Enter a room and find the peers in it. The session_id in the result is for all other tools."""
         profile = active_profile(server)
@@ -78,8 +80,8 @@ def _register_messages(server: Server, sessions: Sessions) -> None:
         try:
             sent = session.room.send(data, to=_to(used, target))
         except Unreadable as error:
-            raise refused(f"invalid data: {error}") from error
-        return _sent(session, sent, used)
+            raise ArgumentsInvalid(f"invalid data: {error}") from error
+        return _sent(session, sent, used, _to(used, target))
 
     @ContractTool("vdo_receive", _RECEIVE, _NEEDS_SESSION, ACTS).on(server)
     async def receive(arguments: Arguments) -> Result:
@@ -116,11 +118,12 @@ def _register_status(server: Server, sessions: Sessions) -> None:
         return {"ok": True, "sessions": [session.status() for session in sessions.owned_by(arguments.owner)]}
 
 
-def _register_capabilities(server: Server) -> None:
+def _register_capabilities(server: Server, sessions: Sessions) -> None:
     @ContractTool("vdo_capabilities", {}, (), READS).with_context_on(server)
     async def capabilities(arguments: Arguments, context: Context) -> Result:
         """Tell what this server can do, with the active tool profile."""
         profile = active_profile(server)
+        has_files = profile.has("vdo_file_")
         return {
             "ok": True,
             "server": {
@@ -132,7 +135,7 @@ def _register_capabilities(server: Server) -> None:
             "tool_profile": profile.shown(),
             "features": {
                 "session_messaging": True,
-                "file_transfer": profile.has("vdo_file_"),
+                "file_transfer": has_files,
                 "shared_state_sync": profile.has("vdo_state_"),
             },
             "transport_truth": {
@@ -142,6 +145,7 @@ def _register_capabilities(server: Server) -> None:
                 "guaranteed_firewall_bypass": False,
                 "reliability": _RELIABILITY,
             },
+            **({"files": shown_folders(sessions.settings.files)} if has_files else {}),
         }
 
 
@@ -158,7 +162,8 @@ def _register_sync(server: Server, sessions: Sessions) -> None:
         """Say hello to one peer, or to all, without waiting for the next time."""
         session, target = sessions.of(arguments), arguments.target()
         used = _used(session, target)
-        return _sent(session, session.room.announce(to=_to(used, target)), used)
+        to = _to(used, target)
+        return _sent(session, session.room.announce(to=to), used, to)
 
 
 def _wanted(arguments: Arguments) -> Filter:
@@ -167,11 +172,13 @@ def _wanted(arguments: Arguments) -> Filter:
         types = [types]
     if not isinstance(types, list):
         return Filter()
-    return Filter(tuple(each.strip() for each in types[:_TYPES] if isinstance(each, str) and each.strip()))
+    return Filter(
+        tuple(each.strip() for each in types[: limits.PEER_EVENT_TYPES] if isinstance(each, str) and each.strip())
+    )
 
 
 def _used(session: Session, target: Target) -> Any:
-    """Whom it will be sent to, as the result tells: an object as it came, a name as the uuid that it means."""
+    """Return the target as the result shows it: an object unchanged, a name as the uuid of its peer."""
     return target.given if isinstance(target.given, dict) else session.resolve(target.name)
 
 
@@ -179,6 +186,10 @@ def _to(used: Any, target: Target) -> str | None:
     return target.name if isinstance(used, dict) else used
 
 
-def _sent(session: Session, sent: Sent, used: Any) -> Result:
+def _sent(session: Session, sent: Sent, used: Any, to: str | None) -> Result:
     result = {"ok": sent.ok, "session_id": session.id, "used_target": used, "sent_count": len(sent.to)}
-    return {**result, "failed": dict(sent.failed)} if sent.failed else result
+    if sent.failed:
+        result["failed"] = dict(sent.failed)
+    if "not_admitted" in sent.failed.values():
+        result |= admission_note(session.room, to)
+    return result

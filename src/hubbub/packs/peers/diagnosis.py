@@ -1,20 +1,19 @@
-"""What `hubbub doctor` looks at: which WebRTC library there is, and whether peers can meet."""
+"""Checks of `hubbub doctor`: which WebRTC library is installed, and whether peers can reach this machine."""
 
 from __future__ import annotations
 
 import asyncio
 
-from hubbub import Check
-from hubbub.errors import TransportError
-from hubbub.net.door import Door
-from hubbub.net.egress import ANYWHERE
+from hubbub import Check, TransportError
+from hubbub.pack.http import ANY_ADDRESS, HttpClient
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.engine import available_engines, load_engine
 from hubbub.packs.peers.failures import EngineMissing
 from hubbub.packs.peers.settings import PeersSettings
 
 
 async def engine(settings: PeersSettings) -> Check:
-    """The engine that would be used."""
+    """Check that the configured engine can be loaded."""
     try:
         name = load_engine(settings.engine).name
     except EngineMissing as missing:
@@ -24,7 +23,7 @@ async def engine(settings: PeersSettings) -> Check:
 
 
 async def addresses(settings: PeersSettings) -> Check:
-    """Whether this machine has an address that peers can reach; loopback alone is none."""
+    """Check that this machine has an address that peers can reach; loopback does not count."""
     try:
         connection = load_engine(settings.engine).connection()
     except EngineMissing as missing:
@@ -40,11 +39,11 @@ async def addresses(settings: PeersSettings) -> Check:
 
 
 async def signalling(settings: PeersSettings) -> Check:
-    """Whether the signalling server answers. None is no fault: it may be started later."""
-    door = Door(ANYWHERE)
+    """Check whether the signalling server answers. No answer is not a failure: the server may be started later."""
+    door = HttpClient(ANY_ADDRESS)
     try:
-        async with asyncio.timeout(3):
-            socket = await door.open_socket(settings.host, headers={}, protocols=(), limit=1024)
+        async with asyncio.timeout(limits.SIGNAL_CHECK_S):
+            socket = await door.open_websocket(settings.host, headers={}, protocols=(), limit=1024)
             await socket.close()
     except (TransportError, TimeoutError):
         return Check("signalling", True, f"none at {settings.host}", "run `hubbub signal` before peers connect")

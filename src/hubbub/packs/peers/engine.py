@@ -1,12 +1,13 @@
-"""What the pack needs of WebRTC, and nothing more: connections with data channels.
+"""The interface to WebRTC that the pack needs: connections with data channels.
 
-Two libraries can do it, each wrapped by one module and loaded when the first connection
-is made: `engine_wrtc` (fast, from wheels) and `engine_aiortc` (pure Python). Everything
-here happens on the loop's thread; callbacks are plain functions, called in order.
+Two libraries implement it, each wrapped by one module that is loaded for the first connection: `engine_wrtc` (fast,
+from wheels) and `engine_aiortc` (pure Python). Everything here runs on the event loop's thread; callbacks are plain
+functions, called in order.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,16 +15,22 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from hubbub import bounds
-from hubbub.packs.peers.failures import EngineMissing
+from hubbub.packs.peers import limits
+from hubbub.packs.peers.failures import EngineMissing, NegotiationFailed
 
 State: TypeAlias = Literal["new", "connecting", "connected", "disconnected", "failed", "closed"]
-"""Of a connection, as browsers name them."""
+"""The state of a connection, with the names that browsers use."""
 
 ENGINES: Final = ("wrtc", "aiortc")
-"""By preference."""
+"""In order of preference."""
 _MODULES: Final = {"wrtc": "hubbub.packs.peers.engine_wrtc", "aiortc": "hubbub.packs.peers.engine_aiortc"}
 _LIBRARIES: Final = {"wrtc": "webrtc", "aiortc": "aiortc"}
+_UNSAID_BYTES: Final = 65536
+"""Default of `max-message-size` (RFC 8841, section 6.1)."""
+_SIZE_LINE: Final = re.compile(r"^a=max-message-size:([0-9]{1,18})\s*$", re.MULTILINE | re.ASCII)
+_NEEDED: Final = tuple(
+    re.compile(f"^{line}", re.MULTILINE) for line in ("v=0", "m=application ", "a=ice-ufrag:", "a=fingerprint:")
+)
 
 
 class IceServer(msgspec.Struct, frozen=True):
@@ -35,7 +42,7 @@ class IceServer(msgspec.Struct, frozen=True):
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """One address at which an end may be reached."""
+    """One ICE candidate."""
 
     candidate: str
     mid: str = "0"
@@ -43,13 +50,15 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Channel(Protocol):
-    """One ordered, reliable channel. Open when it is handed out by `on_channel`; else see `opened`."""
+    """One ordered, reliable channel. Channels from `on_channel` are open already; for others, wait for `opened`."""
 
     label: str
     on_message: Callable[[bytes | str], None]
-    """In order, never dropped. What arrives before it is set waits."""
+    """Called in order, without loss. Messages that arrive before it is set are queued."""
+    on_open: Callable[[], None]
+    """Called once, when messages can be sent; not for channels that `on_channel` delivers."""
     on_close: Callable[[], None]
-    """Once, whoever closed it."""
+    """Called once, whichever end closed the channel."""
 
     @property
     def is_open(self) -> bool:
@@ -57,14 +66,14 @@ class Channel(Protocol):
 
     @property
     def max_message_size(self) -> int:
-        """The largest message that both ends take."""
+        """The largest message that both ends accept."""
 
     @property
     def buffered_amount(self) -> int:
-        """Bytes that wait to be sent."""
+        """Bytes queued for sending."""
 
     async def opened(self) -> None:
-        """Wait until it is open. Deadlines are the caller's.
+        """Wait until it is open. The caller sets the deadline.
 
         Raises: ChannelClosed.
         """
@@ -72,82 +81,83 @@ class Channel(Protocol):
     def send(self, data: bytes | str) -> None:
         """Queue one message.
 
-        Raises: FrameTooLarge, ChannelClosed, QueueFull (more than `bounds.PEER_QUEUE_BYTES` wait already).
+        Raises: FrameTooLarge, ChannelClosed, QueueFull (more than `limits.PEER_QUEUE_BYTES` are queued
+            already).
         """
 
-    async def drain(self, low: int = bounds.PEER_LOW_WATER_BYTES) -> None:
-        """Wait until no more than `low` bytes wait to be sent.
+    async def drain(self, low: int | None = None) -> None:
+        """Wait until at most `low` bytes are queued for sending; by default `limits.PEER_LOW_WATER_BYTES`.
 
         Raises: ChannelClosed.
         """
 
     def close(self) -> None:
-        """Close it; what was queued may still be sent."""
+        """Close the channel; queued messages may still be sent."""
 
 
 class Connection(Protocol):
-    """One connection to one other end, with any number of channels."""
+    """One connection to one peer, with any number of channels."""
 
     on_candidate: Callable[[Candidate], None]
-    """Addresses of ours that were found after the description was made."""
+    """Called with each ICE candidate of ours that is found after the description was made."""
     on_channel: Callable[[Channel], None]
-    """A channel that the other end made; it is open."""
+    """Called with each channel that the other end opened."""
     on_state: Callable[[State], None]
 
     @property
     def state(self) -> State:
-        """How it is now."""
+        """The current state."""
 
     def create_channel(self, label: str) -> Channel:
-        """Make a channel; before the offer, or at any time later.
+        """Create a channel, before the offer or at any later time.
 
         Raises: ChannelClosed, NegotiationFailed.
         """
 
     async def offer(self, *, restart: bool = False) -> str:
-        """Our offer, an SDP with the addresses found until then. `restart`: look for a new way.
+        """Return our offer, an SDP with the ICE candidates found so far. `restart`: perform an ICE restart.
 
         Raises: NegotiationFailed.
         """
 
     async def answer(self, offer_sdp: str) -> str:
-        """Our answer to an offer.
+        """Return our answer to an offer.
 
         Raises: NegotiationFailed.
         """
 
     async def accept(self, answer_sdp: str) -> None:
-        """Take the answer to our offer.
+        """Apply the answer to our offer.
 
         Raises: NegotiationFailed.
         """
 
     async def add_candidate(self, candidate: Candidate) -> None:
-        """Take one more address of the other end; one that cannot be read is ignored."""
+        """Add an ICE candidate of the other end; a malformed one is ignored."""
 
     async def close(self) -> None:
-        """Close it with all its channels; whose `on_close` is called. Does nothing the second time."""
+        """Close the connection and all its channels, and call their `on_close`. Further calls do nothing."""
 
 
 class Engine(Protocol):
-    """A WebRTC library."""
+    """A WebRTC library, wrapped."""
 
     name: str
 
     def connection(self, ice_servers: Sequence[IceServer] = (), *, relay_only: bool = False) -> Connection:
-        """A new connection; `relay_only`: through a TURN server or not at all.
+        """Create a connection; `relay_only`: connect through a TURN server or not at all.
 
-        Raises: NegotiationFailed, if a server's address cannot be read.
+        Raises: NegotiationFailed, if the URL of a server is invalid.
         """
 
 
 def available_engines() -> list[str]:
-    """The engines whose library is installed, by preference."""
+    """Return the engines whose library is installed, in order of preference."""
     return [name for name in ENGINES if find_spec(_LIBRARIES[name]) is not None]
 
 
 def load_engine(name: str = "auto") -> Engine:
-    """The engine of that name; `auto`: the first that is installed.
+    """Load the engine of that name; `auto` loads the first that is installed.
 
     Raises:
         EngineMissing: its library is not installed.
@@ -156,8 +166,30 @@ def load_engine(name: str = "auto") -> Engine:
     chosen = next(iter(found), "") if name == "auto" else name
     if chosen not in found:
         what = "a WebRTC library" if name == "auto" else f"the engine {name!r}"
+        extra = "peers-aiortc" if name == "aiortc" else "peers"
         raise EngineMissing(
-            f"peers need {what}: pip install 'hubbub[{'peers-aiortc' if name == 'aiortc' else 'peers'}]'"
+            f"peers need {what}: install Hubbub with its extra {extra!r} (in a clone: pip install -e '.[{extra}]')"
         )
     engine: Engine = import_module(_MODULES[chosen]).ENGINE
     return engine
+
+
+def check_description(sdp: object) -> str:
+    """Return a session description that is safe to pass to an engine.
+
+    Raises:
+        NegotiationFailed: it is too large, or describes no data channels.
+    """
+    if not isinstance(sdp, str) or len(sdp) > limits.PEER_DESCRIPTION_BYTES or "\0" in sdp:
+        raise NegotiationFailed("the other end sent no description, or one that is too large")
+    if not all(line.search(sdp) for line in _NEEDED):
+        raise NegotiationFailed("the other end's description has no data channels")
+    return sdp
+
+
+def largest_message(remote_sdp: str) -> int:
+    """Return the largest message that both ends accept, given the description of the other end."""
+    said = _SIZE_LINE.search(remote_sdp)
+    if said is None:
+        return _UNSAID_BYTES
+    return min(int(said[1]) or limits.PEER_FRAME_BYTES, limits.PEER_FRAME_BYTES)

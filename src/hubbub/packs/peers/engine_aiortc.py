@@ -1,21 +1,19 @@
-"""WebRTC by `aiortc`, in Python: slower, and there where `wrtc` is not.
+"""The engine on `aiortc`, in pure Python: slower, for platforms without `wrtc`.
 
-The one module that imports it. It finds all its addresses before it describes itself,
-and cannot look for another way later.
+The only module that imports it. It gathers all ICE candidates before it describes itself, and does not support ICE
+restarts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 import aiortc
 from aiortc.sdp import candidate_from_sdp
 
-from hubbub import bounds
-from hubbub.packs.peers.descriptions import check_description, largest_message
-from hubbub.packs.peers.engine import Candidate, Channel, Connection, IceServer, State
-from hubbub.packs.peers.engine_channel import EngineChannel
+from hubbub.packs.peers.engine import Candidate, Connection, IceServer, State
+from hubbub.packs.peers.engine_channel import EngineChannel, EngineConnection
 from hubbub.packs.peers.failures import ChannelClosed, NegotiationFailed
 
 T = TypeVar("T")
@@ -47,114 +45,71 @@ class _Channel(EngineChannel):
         self._native.close()
 
 
-class _Connection:
+class _Connection(EngineConnection):
     def __init__(self, native: aiortc.RTCPeerConnection) -> None:
-        self.on_candidate: Callable[[Candidate], None] = _ignore
-        self.on_channel: Callable[[Channel], None] = _ignore
-        self.on_state: Callable[[State], None] = _ignore
+        super().__init__()
         self._native = native
-        self._channels: list[_Channel] = []
-        self._limit = bounds.PEER_FRAME_BYTES
-        self._is_closed = False
-        native.on("datachannel", self._announced)
-        native.on("connectionstatechange", self._changed)
+        native.on("datachannel", lambda channel: self.announced(self.keep(_Channel(channel, self.max_message_size))))
+        native.on("connectionstatechange", self.state_changed)
 
-    @property
-    def state(self) -> State:
-        """How it is now."""
-        state: Any = "closed" if self._is_closed else self._native.connectionState
-        return state  # type: ignore[no-any-return]
+    def _native_state(self) -> State:
+        state: State = self._native.connectionState  # type: ignore[assignment]
+        return state
 
-    def create_channel(self, label: str) -> Channel:
-        """Make a channel."""
-        if self._is_closed:
-            raise ChannelClosed("the connection is closed")
+    def _make_channel(self, label: str) -> EngineChannel:
         try:
-            return self._keep(self._native.createDataChannel(label))
-        except (ValueError, TypeError) as error:  # It reads the addresses of servers with the first channel.
+            return _Channel(self._native.createDataChannel(label), self.max_message_size)
+        except (ValueError, TypeError) as error:  # The URLs of the ICE servers are parsed with the first channel.
             raise NegotiationFailed(f"the ICE servers cannot be used: {error}") from error
 
     async def offer(self, *, restart: bool = False) -> str:
-        """Our offer."""
         if restart:
             raise NegotiationFailed("this engine cannot look for another way")
-        return await _mapped(self._described(self._native.createOffer))
-
-    async def answer(self, offer_sdp: str) -> str:
-        """Our answer to an offer."""
-        await self._take("offer", offer_sdp)
-        return await _mapped(self._described(self._native.createAnswer))
-
-    async def accept(self, answer_sdp: str) -> None:
-        """Take the answer to our offer."""
-        await self._take("answer", answer_sdp)
+        return await self._describe("offer")
 
     async def add_candidate(self, candidate: Candidate) -> None:
-        """Take one more address of the other end."""
         try:
             found = candidate_from_sdp(candidate.candidate.removeprefix("candidate:"))
             found.sdpMid, found.sdpMLineIndex = candidate.mid, candidate.line
             await self._native.addIceCandidate(found)
         except Exception:
-            pass  # What it raises for an address that it cannot read is anybody's guess.
+            pass  # aiortc raises many kinds of exceptions for a malformed candidate.
 
-    async def close(self) -> None:
-        """Close it with all its channels."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        for channel in self._channels:
-            channel.now_closed()
-        await self._native.close()
-        self.on_state("closed")
+    async def _describe(self, kind: Literal["offer", "answer"]) -> str:
+        async def describe() -> str:
+            native = self._native
+            await native.setLocalDescription(await (native.createOffer if kind == "offer" else native.createAnswer)())
+            return str(native.localDescription.sdp)
 
-    async def _described(self, describe: Callable[[], Awaitable[Any]]) -> str:
-        await self._native.setLocalDescription(await describe())
-        return str(self._native.localDescription.sdp)
+        return await _mapped(describe())
 
-    async def _take(self, kind: str, sdp: str) -> None:
-        check_description(sdp)
+    async def _set_remote(self, kind: Literal["offer", "answer"], sdp: str) -> None:
         await _mapped(self._native.setRemoteDescription(aiortc.RTCSessionDescription(sdp, kind)))
-        self._limit = largest_message(sdp)
 
-    def _keep(self, native: aiortc.RTCDataChannel) -> _Channel:
-        channel = _Channel(native, lambda: self._limit)
-        self._channels.append(channel)
-        return channel
-
-    def _announced(self, native: aiortc.RTCDataChannel) -> None:
-        channel = self._keep(native)
-        channel.now_open()
-        self.on_channel(channel)
-
-    def _changed(self) -> None:
-        if not self._is_closed:
-            self.on_state(self.state)
+    async def _shut(self) -> None:
+        await self._native.close()
 
 
 async def _mapped(work: Awaitable[T]) -> T:
     try:
         return await work
-    except Exception as error:  # A description that it cannot read makes it raise whatever comes.
+    except Exception as error:  # aiortc raises many kinds of exceptions for a malformed description.
         raise NegotiationFailed(f"the other end's description cannot be used: {type(error).__name__}") from error
 
 
-def _ignore(_: object) -> None: ...
-
-
 class AiortcEngine:
-    """See `engine.Engine`."""
+    """Implements `engine.Engine`."""
 
     name = "aiortc"
 
     def connection(self, ice_servers: Sequence[IceServer] = (), *, relay_only: bool = False) -> Connection:
-        """A new connection."""
+        """Create a connection."""
         policy = aiortc.RTCIceTransportPolicy.RELAY if relay_only else aiortc.RTCIceTransportPolicy.ALL
         servers = [
             aiortc.RTCIceServer(server.url, server.username or None, server.credential or None)
             for server in ice_servers
         ]
-        # Without a list it would ask a public STUN server.
+        # Without a list aiortc would use a public STUN server.
         configuration = aiortc.RTCConfiguration(iceServers=servers, iceTransportPolicy=policy)
         return _Connection(aiortc.RTCPeerConnection(configuration))
 

@@ -1,28 +1,30 @@
-"""What channels of both engines have in common: bounds, backpressure, nothing lost, one end.
+"""Common parts of the channels and connections of both engines: limits, backpressure, early messages, a single close.
 
-Each engine fills in four small methods and calls four. What arrives before somebody
-listens is kept, because an original speaks as soon as its channel is open.
+Each engine implements a few small methods and calls others. Messages that arrive before `on_message` is set are queued,
+because a VDO.Ninja bridge sends as soon as its channel is open.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
+from hubbub.packs.peers.engine import Candidate, Channel, State, check_description, largest_message
 from hubbub.packs.peers.failures import ChannelClosed, FrameTooLarge, QueueFull
 
 _CLOSED: Final = "the channel is closed"
 _FRAME_BYTES: Final = 64
-"""What keeping a message takes besides its own bytes, about; so that empty ones count, too."""
+"""Approximate overhead of a queued message, so that empty messages count as well."""
 
 
 class EngineChannel:
-    """One channel; see `engine.Channel`."""
+    """Implements `engine.Channel`."""
 
     def __init__(self, label: str, limit: Callable[[], int]) -> None:
         self.label = label
+        self.on_open: Callable[[], None] = _nothing
         self.on_close: Callable[[], None] = _nothing
         self._limit = limit
         self._listener: Callable[[bytes | str], None] | None = None
@@ -30,10 +32,10 @@ class EngineChannel:
         self._early_bytes = 0
         self._is_open = False
         self._is_closed = False
-        self._opening: asyncio.Future[None] | None = None
+        self._opened_or_closed = asyncio.Event()
         self._draining: list[tuple[int, asyncio.Future[None]]] = []
 
-    # -- what an engine fills in ---------------------------------------------------
+    # -- implemented by each engine ------------------------------------------------
 
     def _push(self, data: bytes | str) -> None:
         raise NotImplementedError
@@ -47,50 +49,50 @@ class EngineChannel:
     def _shut(self) -> None:
         raise NotImplementedError
 
-    # -- what an engine calls --------------------------------------------------------
+    # -- called by the engine --------------------------------------------------------
 
     def now_open(self) -> None:
-        """Messages can be sent from now on."""
+        """Mark the channel as open."""
         if self._is_open or self._is_closed:
             return
         self._is_open = True
-        if self._opening is not None and not self._opening.done():
-            self._opening.set_result(None)
+        self._opened_or_closed.set()
+        self.on_open()
 
     def received(self, data: bytes | str) -> None:
-        """A message came."""
+        """Deliver a message, or queue it until `on_message` is set."""
         if self._is_closed:
             return
         if self._listener is None:
             self._early.append(data)
             self._early_bytes += len(data) + _FRAME_BYTES
-            if self._early_bytes > bounds.PEER_QUEUE_BYTES:
+            if self._early_bytes > limits.PEER_QUEUE_BYTES:
                 self.close()
         else:
             self._listener(data)
 
     def now_low(self) -> None:
-        """Fewer bytes wait than were asked to be told of."""
+        """Handle the event that the send queue has fallen to the watched threshold."""
         self._settle()
 
     def now_closed(self) -> None:
-        """It is over."""
+        """Mark the channel as closed."""
         if self._is_closed:
             return
         self._is_closed, self._is_open = True, False
-        if self._opening is not None and not self._opening.done():
-            self._opening.set_exception(ChannelClosed(_CLOSED))
+        # An event, not a future: if the waiter has given up, asyncio would warn of an exception never retrieved.
+        self._opened_or_closed.set()
         waiting, self._draining = self._draining, []
         for _, future in waiting:
             if not future.done():
                 future.set_exception(ChannelClosed(_CLOSED))
         self.on_close()
 
-    # -- what everybody calls --------------------------------------------------------
+    # -- public interface ------------------------------------------------------------
 
     @property
     def on_message(self) -> Callable[[bytes | str], None]:
-        """Who listens."""
+        """The message handler; setting it delivers the queued messages."""
         return self._listener or _nothing_with
 
     @on_message.setter
@@ -107,23 +109,19 @@ class EngineChannel:
 
     @property
     def max_message_size(self) -> int:
-        """The largest message that both ends take."""
+        """The largest message that both ends accept."""
         return self._limit()
 
     @property
     def buffered_amount(self) -> int:
-        """Bytes that wait to be sent."""
+        """Bytes queued for sending."""
         return 0 if self._is_closed else self._waiting()
 
     async def opened(self) -> None:
-        """Wait until it is open."""
-        if self._is_open:
-            return
+        """Wait until the channel is open."""
+        await self._opened_or_closed.wait()
         if self._is_closed:
             raise ChannelClosed(_CLOSED)
-        if self._opening is None:
-            self._opening = asyncio.get_running_loop().create_future()
-        await asyncio.shield(self._opening)
 
     def send(self, data: bytes | str) -> None:
         """Queue one message."""
@@ -132,12 +130,13 @@ class EngineChannel:
         size = len(data) if isinstance(data, bytes) or data.isascii() else len(data.encode())
         if size > self._limit():
             raise FrameTooLarge(size, self._limit())
-        if self._waiting() + size > bounds.PEER_QUEUE_BYTES:
+        if self._waiting() + size > limits.PEER_QUEUE_BYTES:
             raise QueueFull("the other end reads too slowly; wait before sending more")
         self._push(data)
 
-    async def drain(self, low: int = bounds.PEER_LOW_WATER_BYTES) -> None:
-        """Wait until no more than `low` bytes wait."""
+    async def drain(self, low: int | None = None) -> None:
+        """Wait until at most `low` bytes are queued."""
+        low = limits.PEER_LOW_WATER_BYTES if low is None else low
         if self._is_closed:
             raise ChannelClosed(_CLOSED)
         if self._waiting() <= low:
@@ -148,14 +147,13 @@ class EngineChannel:
         await future
 
     def close(self) -> None:
-        """Close it."""
         if self._is_closed:
             return
         self._shut()
         self.now_closed()
 
     def _settle(self) -> None:
-        """Wake those whose wait is over, and ask to be told when the next is."""
+        """Wake the waiters whose threshold is reached, and watch for the next one."""
         amount = self._waiting()
         for low, future in self._draining:
             if amount <= low and not future.done():
@@ -165,7 +163,94 @@ class EngineChannel:
             self._watch(max(low for low, _ in self._draining))
 
 
+class EngineConnection:
+    """Implements `engine.Connection`."""
+
+    def __init__(self) -> None:
+        self.on_candidate: Callable[[Candidate], None] = _nothing_with
+        self.on_channel: Callable[[Channel], None] = _nothing_with
+        self.on_state: Callable[[State], None] = _nothing_with
+        self._channels: list[EngineChannel] = []
+        self._limit = limits.PEER_FRAME_BYTES
+        self._is_closed = False
+
+    # -- implemented by each engine --------------------------------------------------
+
+    def _native_state(self) -> State:
+        raise NotImplementedError
+
+    def _make_channel(self, label: str) -> EngineChannel:
+        raise NotImplementedError
+
+    async def _describe(self, kind: Literal["offer", "answer"]) -> str:
+        raise NotImplementedError
+
+    async def _set_remote(self, kind: Literal["offer", "answer"], sdp: str) -> None:
+        raise NotImplementedError
+
+    async def _shut(self) -> None:
+        raise NotImplementedError
+
+    # -- called by the engine --------------------------------------------------------
+
+    def announced(self, channel: EngineChannel) -> None:
+        """Handle an open channel that the other end created."""
+        channel.now_open()
+        self.on_channel(channel)
+
+    def state_changed(self) -> None:
+        """Report the new state."""
+        if not self._is_closed:
+            self.on_state(self.state)
+
+    def max_message_size(self) -> int:
+        """The largest message that both ends accept."""
+        return self._limit
+
+    # -- public interface ------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """The state of the connection."""
+        return "closed" if self._is_closed else self._native_state()
+
+    def create_channel(self, label: str) -> Channel:
+        """Create a channel."""
+        if self._is_closed:
+            raise ChannelClosed("the connection is closed")
+        return self.keep(self._make_channel(label))
+
+    def keep(self, channel: EngineChannel) -> EngineChannel:
+        """Close this channel with the connection."""
+        self._channels.append(channel)
+        return channel
+
+    async def answer(self, offer_sdp: str) -> str:
+        """Return our answer to an offer."""
+        await self._take("offer", offer_sdp)
+        return await self._describe("answer")
+
+    async def accept(self, answer_sdp: str) -> None:
+        """Accept the answer to our offer."""
+        await self._take("answer", answer_sdp)
+
+    async def _take(self, kind: Literal["offer", "answer"], sdp: str) -> None:
+        check_description(sdp)
+        await self._set_remote(kind, sdp)
+        self._limit = largest_message(sdp)
+
+    async def close(self) -> None:
+        """Close the connection and all its channels."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for channel in self._channels:
+            channel.now_closed()
+        await self._shut()
+        self.on_state("closed")
+
+
 def _nothing() -> None: ...
 
 
-def _nothing_with(data: bytes | str) -> None: ...
+def _nothing_with(_: object) -> None: ...

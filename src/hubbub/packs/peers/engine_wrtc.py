@@ -1,21 +1,20 @@
-"""WebRTC by `wrtc`, Chrome's own implementation: the fast engine.
+"""The engine on `wrtc`, Chrome's WebRTC implementation: the fast one.
 
-The one module that imports it (its package is called `webrtc`). Its events come on the
-loop's thread. It gives no events after `close`, so we give them.
+The only module that imports it (its package is called `webrtc`). Its events arrive on the event loop's thread. It emits
+no events after `close`, so this module does.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import webrtc
 
-from hubbub import bounds
-from hubbub.packs.peers.descriptions import check_description, largest_message
-from hubbub.packs.peers.engine import Candidate, Channel, Connection, IceServer, State
-from hubbub.packs.peers.engine_channel import EngineChannel
+from hubbub.packs.peers import limits
+from hubbub.packs.peers.engine import Candidate, Connection, IceServer, State
+from hubbub.packs.peers.engine_channel import EngineChannel, EngineConnection
 from hubbub.packs.peers.failures import ChannelClosed, NegotiationFailed, QueueFull
 
 _REFUSALS: Final = (webrtc.RTCException, ValueError, TypeError)
@@ -53,52 +52,31 @@ class _Channel(EngineChannel):
         self._native.close()
 
 
-class _Connection:
+class _Connection(EngineConnection):
     def __init__(self, native: webrtc.RTCPeerConnection) -> None:
-        self.on_candidate: Callable[[Candidate], None] = _ignore
-        self.on_channel: Callable[[Channel], None] = _ignore
-        self.on_state: Callable[[State], None] = _ignore
+        super().__init__()
         self._native = native
-        self._channels: list[_Channel] = []
-        self._limit = bounds.PEER_FRAME_BYTES
-        self._is_closed = False
         self._is_described = False
-        self._gathered: asyncio.Event = asyncio.Event()
-        native.on("datachannel", self._announced)
-        native.on("icecandidate", self._found)
-        native.on("icegatheringstatechange", lambda _: self._gathering())
-        native.on("connectionstatechange", lambda _: self._changed())
+        self._gathered = asyncio.Event()
+        native.on("datachannel", self._found_channel)
+        native.on("icecandidate", self._found_candidate)
+        native.on("icegatheringstatechange", lambda _: self._gathered.set())
+        native.on("connectionstatechange", lambda _: self.state_changed())
 
-    @property
-    def state(self) -> State:
-        """How it is now."""
-        state: State = "closed" if self._is_closed else self._native.connection_state.value
+    def _native_state(self) -> State:
+        state: State = self._native.connection_state.value
         return state
 
-    def create_channel(self, label: str) -> Channel:
-        """Make a channel."""
-        if self._is_closed:
-            raise ChannelClosed("the connection is closed")
-        return self._keep(self._native.create_data_channel(label))
+    def _make_channel(self, label: str) -> EngineChannel:
+        return _Channel(self._native.create_data_channel(label), self.max_message_size)
 
     async def offer(self, *, restart: bool = False) -> str:
-        """Our offer."""
         if restart:
             self._native.restart_ice()
         self._is_described = False
-        return await self._described(self._native.create_offer)
-
-    async def answer(self, offer_sdp: str) -> str:
-        """Our answer to an offer."""
-        await self._take("offer", offer_sdp)
-        return await self._described(self._native.create_answer)
-
-    async def accept(self, answer_sdp: str) -> None:
-        """Take the answer to our offer."""
-        await self._take("answer", answer_sdp)
+        return await self._describe("offer")
 
     async def add_candidate(self, candidate: Candidate) -> None:
-        """Take one more address of the other end."""
         try:
             await self._native.add_ice_candidate(
                 webrtc.RTCIceCandidateInit(
@@ -108,66 +86,41 @@ class _Connection:
         except _REFUSALS:
             pass
 
-    async def close(self) -> None:
-        """Close it with all its channels."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        self._native.close()
-        self._gathered.set()
-        for channel in self._channels:
-            channel.now_closed()
-        self.on_state("closed")
-
-    async def _described(self, describe: Callable[[], Awaitable[Any]]) -> str:
+    async def _describe(self, kind: Literal["offer", "answer"]) -> str:
         self._gathered.clear()
-        await _mapped(self._set_local(describe))
+        await _mapped(self._set_local(kind))
         try:
-            async with asyncio.timeout(bounds.PEER_GATHER_S):
+            async with asyncio.timeout(limits.PEER_GATHER_S):
                 while not self._is_closed and self._native.ice_gathering_state.value != "complete":
                     await self._gathered.wait()
                     self._gathered.clear()
         except TimeoutError:
-            pass  # What is found later is told one by one.
+            pass  # Candidates that are found later are sent one by one.
         self._is_described = True
         described = None if self._is_closed else self._native.local_description
         if described is None:
             raise NegotiationFailed("the connection was closed meanwhile")
         return str(described.sdp)
 
-    async def _set_local(self, describe: Callable[[], Awaitable[Any]]) -> None:
-        await self._native.set_local_description(await describe())
+    async def _set_local(self, kind: Literal["offer", "answer"]) -> None:
+        native = self._native
+        await native.set_local_description(await (native.create_offer if kind == "offer" else native.create_answer)())
 
-    async def _take(self, kind: Any, sdp: str) -> None:
-        check_description(sdp)
+    async def _set_remote(self, kind: Literal["offer", "answer"], sdp: str) -> None:
         await _mapped(self._native.set_remote_description(webrtc.RTCSessionDescriptionInit(kind, sdp)))
-        self._limit = largest_message(sdp)
 
-    def _keep(self, native: webrtc.RTCDataChannel) -> _Channel:
-        channel = _Channel(native, lambda: self._limit)
-        self._channels.append(channel)
-        return channel
+    async def _shut(self) -> None:
+        self._native.close()
+        self._gathered.set()
 
-    def _announced(self, event: Any) -> None:
-        channel = self._keep(event.channel)
+    def _found_channel(self, event: Any) -> None:
+        channel = self.keep(_Channel(event.channel, self.max_message_size))
+        event.channel.once("open", lambda _: self.announced(channel))
 
-        def hand_out(_: Any) -> None:
-            channel.now_open()
-            self.on_channel(channel)
-
-        event.channel.once("open", hand_out)
-
-    def _found(self, event: Any) -> None:
+    def _found_candidate(self, event: Any) -> None:
         found = event.candidate
         if found is not None and found.candidate and self._is_described:
             self.on_candidate(Candidate(found.candidate, found.sdp_mid or "0", found.sdp_m_line_index or 0))
-
-    def _gathering(self) -> None:
-        self._gathered.set()
-
-    def _changed(self) -> None:
-        if not self._is_closed:
-            self.on_state(self.state)
 
 
 async def _mapped(work: Awaitable[T]) -> T:
@@ -177,16 +130,13 @@ async def _mapped(work: Awaitable[T]) -> T:
         raise NegotiationFailed(f"the other end's description cannot be used: {type(error).__name__}") from error
 
 
-def _ignore(_: object) -> None: ...
-
-
 class WrtcEngine:
-    """See `engine.Engine`."""
+    """Implements `engine.Engine`."""
 
     name = "wrtc"
 
     def connection(self, ice_servers: Sequence[IceServer] = (), *, relay_only: bool = False) -> Connection:
-        """A new connection."""
+        """Create a connection."""
         servers = [
             webrtc.RTCIceServer(server.url, server.username or None, server.credential or None)
             for server in ice_servers

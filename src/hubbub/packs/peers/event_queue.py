@@ -1,35 +1,35 @@
-"""What happened in a session, until somebody asks.
+"""Events of a session, queued until a caller reads them.
 
-Reading takes events away. Too many, or too large ones, push out the oldest, and how many
-is told. Who waits is woken by the first event that fits its filter.
+Reading removes events. Above the limits of count and size, old events are dropped and counted: the oldest of the source
+that holds the most, so that a peer that sends a lot displaces its own messages and not those of others. A waiting
+reader is woken by the first event that matches its filter.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.javascript import stringify
 
 Event: TypeAlias = dict[str, Any]
 
 _USUAL_BYTES: Final = 200
-"""About what an event takes that carries nothing of a peer's."""
+"""Approximate size of an event without data of a peer."""
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """Which events are wanted: by type, `file_*` for all that begin so; none: all."""
+    """Selects events by type; `file_*` matches a prefix, and no types match every event."""
 
     types: tuple[str, ...] = ()
 
     def wants(self, event: Mapping[str, Any]) -> bool:
-        """Whether an event is wanted."""
+        """Return whether an event matches."""
         return not self.types or any(_is_of(event["type"], wanted) for wanted in self.types)
 
 
@@ -40,34 +40,87 @@ def _is_of(type: str, wanted: str) -> bool:
 ANY: Final = Filter()
 
 
+class _Queued(NamedTuple):
+    event: Event
+    size: int
+    source: str
+
+
+class _Held:
+    """The numbers and sizes of the queued events of one source."""
+
+    __slots__ = ("bytes", "sizes")
+
+    def __init__(self) -> None:
+        self.sizes: dict[int, int] = {}
+        """By event number, oldest first."""
+        self.bytes = 0
+
+
 class EventQueue:
     """The events of one session."""
 
-    def __init__(self, limit: int = bounds.PEER_EVENTS, limit_bytes: int = bounds.PEER_EVENTS_BYTES) -> None:
-        self._limit = limit
-        self._limit_bytes = limit_bytes
-        self._events: deque[tuple[Event, int]] = deque()
+    def __init__(self, limit: int | None = None, limit_bytes: int | None = None) -> None:
+        self._limit = limits.PEER_EVENTS if limit is None else limit
+        self._limit_bytes = limits.PEER_EVENTS_BYTES if limit_bytes is None else limit_bytes
+        self._events: dict[int, _Queued] = {}
+        """By event number, oldest first."""
+        self._next = 0
+        self._held: dict[str, _Held] = {}
+        """By source."""
         self._bytes = 0
         self._waiting: dict[asyncio.Future[None], Filter] = {}
         self._is_closed = False
         self.dropped = 0
-        """Events that were pushed out before anybody read them."""
+        """Events that were dropped before they were read."""
 
     def __len__(self) -> int:
         return len(self._events)
 
     def put(self, type: str, fields: Mapping[str, Any], size: int = _USUAL_BYTES) -> None:
-        """Add an event; `size` is what it takes, about."""
+        """Add an event; `size` is its approximate size in bytes."""
         event = {"type": type, "ts": iso_time(), **fields}
-        self._events.append((event, size))
+        source, number = _source_of(fields), self._next
+        self._next += 1
+        self._events[number] = _Queued(event, size, source)
+        held = self._held.get(source)
+        if held is None:
+            held = self._held[source] = _Held()
+        held.sizes[number] = size
+        held.bytes += size
         self._bytes += size
-        while len(self._events) > self._limit or (self._bytes > self._limit_bytes and len(self._events) > 1):
-            self._bytes -= self._events.popleft()[1]
-            self.dropped += 1
+        while len(self._events) > self._limit:
+            self._drop_from(self._fullest(held, lambda each: len(each.sizes), 1, self._limit))
+        while self._bytes > self._limit_bytes and len(self._events) > 1:
+            self._drop_from(self._fullest(held, lambda each: each.bytes, size, self._limit_bytes))
         self._wake(event)
 
+    def _fullest(self, newest: _Held, load: Callable[[_Held], int], added: int, limit: int) -> _Held:
+        """Return the source to drop events of: the one that just added an event if it had its share, else the largest.
+
+        The first case makes a flood cheap: no search for each event of a source that floods.
+        """
+        before = load(newest) - added
+        if before * len(self._held) >= limit:
+            return newest
+        return max(self._held.values(), key=lambda each: before if each is newest else load(each))
+
+    def _drop_from(self, held: _Held) -> None:
+        self._remove(next(iter(held.sizes)))
+        self.dropped += 1
+
+    def _remove(self, number: int) -> Event:
+        event, size, source = self._events.pop(number)
+        held = self._held[source]
+        del held.sizes[number]
+        held.bytes -= size
+        self._bytes -= size
+        if not held.sizes:
+            del self._held[source]
+        return event
+
     async def read(self, count: int, wait_s: float = 0.0, wanted: Filter = ANY) -> list[Event]:
-        """Take the oldest events that are wanted; if there are none, wait for one."""
+        """Remove and return the oldest matching events; if there are none, wait for one."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_s
         while True:
@@ -78,7 +131,7 @@ class EventQueue:
             await self._wait(left, wanted)
 
     def close(self) -> None:
-        """Let nobody wait any longer."""
+        """Wake all readers; later reads do not wait."""
         self._is_closed = True
         for future in self._waiting:
             if not future.done():
@@ -93,9 +146,9 @@ class EventQueue:
         except TimeoutError:
             pass
         except asyncio.CancelledError:
-            if future.done():  # It was woken, and will not read: somebody else should.
-                for event, _ in list(self._events):
-                    self._wake(event)
+            if future.done():  # It was woken but will not read, so wake another reader.
+                for queued in list(self._events.values()):
+                    self._wake(queued.event)
             raise
         finally:
             del self._waiting[future]
@@ -104,33 +157,39 @@ class EventQueue:
         for future, wanted in self._waiting.items():
             if not future.done() and wanted.wants(event):
                 future.set_result(None)
-                return  # One reader takes it; the next event wakes the next.
+                return  # One reader takes the event; the next event wakes the next reader.
 
     def _take(self, count: int, wanted: Filter) -> list[Event]:
-        taken: list[Event] = []
-        kept: list[tuple[Event, int]] = []
-        size = 0
-        while self._events and len(taken) < count:
-            event, its_size = self._events.popleft()
-            if not wanted.wants(event):
-                kept.append((event, its_size))
-                continue
-            if taken and size + its_size > bounds.PEER_EVENTS_ANSWER_BYTES:
-                kept.append((event, its_size))
+        taken: list[int] = []
+        total = 0
+        for number, (event, size, _) in self._events.items():
+            if len(taken) >= count:
                 break
-            taken.append(event)
-            size += its_size
-        self._events.extendleft(reversed(kept))
-        self._bytes -= size
-        return taken
+            if not wanted.wants(event):
+                continue
+            if taken and total + size > limits.PEER_EVENTS_ANSWER_BYTES:
+                break
+            taken.append(number)
+            total += size
+        return [self._remove(number) for number in taken]
+
+
+def _source_of(fields: Mapping[str, Any]) -> str:
+    """Return the source of an event: the uuid of a peer, `file` for file progress, or empty for our own events."""
+    uuid = fields.get("uuid") or fields.get("from_uuid")
+    if uuid is None and isinstance(detail := fields.get("detail"), Mapping):
+        uuid = detail.get("uuid")
+    if isinstance(uuid, str):
+        return uuid
+    return "file" if "transfer_id" in fields else ""
 
 
 def size_of(data: object) -> int:
-    """What an event takes that carries this."""
+    """Return the approximate size of an event that carries `data`."""
     return _USUAL_BYTES + len(stringify(data))
 
 
 def iso_time(moment: float | None = None) -> str:
-    """A time as events have it: ISO 8601 in UTC, with milliseconds."""
+    """Format a time as events have it: ISO 8601 in UTC, with milliseconds."""
     when = datetime.now(UTC) if moment is None else datetime.fromtimestamp(moment, UTC)
     return when.strftime("%Y-%m-%dT%H:%M:%S.") + f"{when.microsecond // 1000:03d}Z"

@@ -1,16 +1,16 @@
-"""What can go wrong between peers. Each is a `ToolError`, so that a tool lets it pass."""
+"""Errors of the peers pack. Each is a `ToolError`, so that tools need not convert it."""
 
 from __future__ import annotations
 
-from hubbub.errors import ToolError
+from hubbub import ToolError
 
 
 class PeersError(ToolError):
-    """Something between two peers did not work."""
+    """Base of all errors between peers."""
 
 
 class EngineMissing(PeersError):
-    """No WebRTC library is installed, or not the one that was asked for."""
+    """No WebRTC library is installed, or not the configured one."""
 
 
 class ChannelClosed(PeersError):
@@ -18,7 +18,7 @@ class ChannelClosed(PeersError):
 
 
 class FrameTooLarge(PeersError):
-    """One message is larger than the other end takes."""
+    """A message is larger than the other end accepts."""
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(f"a message of {size} bytes is larger than the {limit} that the other end takes; send less")
@@ -30,19 +30,19 @@ class QueueFull(PeersError):
 
 
 class NegotiationFailed(PeersError):
-    """Two ends could not agree on a connection: an SDP that cannot be read, or no way between them."""
+    """No connection could be negotiated: an SDP is invalid, or no network path was found."""
 
 
 class SignallingFailed(PeersError):
-    """The signalling server cannot be reached, or does not let us in."""
+    """The signalling server cannot be reached, or refuses us."""
 
 
 class StreamIdTaken(SignallingFailed):
-    """Somebody else in the room has our stream id."""
+    """Another client in the room has our stream id."""
 
 
 class WireError(PeersError):
-    """What the other end sent is not what its kind promises."""
+    """A message of the other end does not match the format of its kind."""
 
 
 class StateFull(PeersError):

@@ -1,13 +1,15 @@
-"""The tools for files: send, go on, look, read, save, cancel."""
+"""The file tools: send, resume, list, read, save and cancel transfers."""
 
 import base64
-from collections.abc import Mapping
-from typing import Any, Final, Protocol
+import codecs
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
-from hubbub import Context, Server, bounds
-from hubbub.packs.peers.arguments import Arguments, refused
+from hubbub import ArgumentsInvalid, Context, Server, ToolError
+from hubbub.packs.peers import limits
+from hubbub.packs.peers.arguments import Arguments
 from hubbub.packs.peers.contract_tool import (
     ACTS,
     DESTROYS,
@@ -18,10 +20,12 @@ from hubbub.packs.peers.contract_tool import (
     Fields,
     Result,
     boolean,
+    integer,
     string,
 )
-from hubbub.packs.peers.files.files import Files
-from hubbub.packs.peers.files.options import Sending
+from hubbub.packs.peers.files.allowed_folders import allowed_folders
+from hubbub.packs.peers.files.options import USUAL_MIME, Sending
+from hubbub.packs.peers.sessions import Sessions
 
 _ID: Final[Fields] = {"transfer_id": string("The transfer's id.")}
 _HOW: Final[Fields] = {
@@ -30,11 +34,15 @@ _HOW: Final[Fields] = {
 }
 _SENDING: Final[Fields] = {
     "name": string("The file's name as the other end sees it."),
-    "mime": string("Its media type.", default="application/octet-stream"),
+    "mime": string("Its media type.", default=USUAL_MIME),
     **TARGET,
     "transfer_id": string("An id for the transfer; one is made up if left out."),
     "chunk_bytes": {"type": "integer", "description": "Size of the parts.", "minimum": 1024, "maximum": 262_144},
-    "timeout_ms": {"type": "integer", "description": "Give up after this time.", "minimum": 1},
+    "timeout_ms": {
+        "type": "integer",
+        "description": "Give up if no further part is confirmed for so long.",
+        "minimum": 1,
+    },
     **_HOW,
 }
 _SEND: Final[Fields] = {**SESSION, "data_base64": string("What to send, as base64."), **_SENDING}
@@ -56,6 +64,13 @@ _RECEIVE: Final[Fields] = {
     **SESSION,
     **_ID,
     "encoding": string("How to give the content.", enum=list(_ENCODINGS), default="base64"),
+    "offset": integer("The first byte to read.", 0, limits.FILE_MAX_BYTES_CAP, 0),
+    "length": {
+        "type": "integer",
+        "description": "How many bytes to read at most. Default: the whole file, if it has at most 1 MiB.",
+        "minimum": 1,
+        "maximum": limits.FILE_ANSWER_BYTES,
+    },
 }
 _SAVE: Final[Fields] = {
     **SESSION,
@@ -63,42 +78,26 @@ _SAVE: Final[Fields] = {
     "output_path": string("Where to write it; below one of the folders that files may be written to."),
     "overwrite": boolean("Whether it may take the place of another file.", False),
 }
-_USUAL_MIME: Final = "application/octet-stream"
+_CHARACTER_BYTES: Final = 4
+"""Longest character in UTF-8: a piece of text holds at least one, so that reading in pieces makes progress."""
 _NOT_BASE64: Final = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_"))
 _URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
 
 
-class FileOwner(Protocol):
-    """A session, as far as these tools know it."""
-
-    id: str
-
-    @property
-    def files(self) -> Files:
-        """Its files.
-
-        Raises: ToolError, if it takes none.
-        """
+def shown_folders(configured: Sequence[str]) -> dict[str, Any]:
+    """Return which folders files are read from and written to, for the result of `vdo_capabilities`."""
+    folders = allowed_folders(configured)
+    return {"folders": folders.paths, "relative_to": folders.base, "receive_max_bytes": limits.FILE_ANSWER_BYTES}
 
 
-class FileSessions(Protocol):
-    """All sessions, as far as these tools know them."""
-
-    def of(self, arguments: Arguments) -> FileOwner:
-        """The session that a call is about.
-
-        Raises: ArgumentsInvalid.
-        """
-
-
-def register_file_tools(server: Server, sessions: FileSessions) -> None:
-    """Put them on a server, in the order of the contract."""
+def register_file_tools(server: Server, sessions: Sessions) -> None:
+    """Register the tools in the order of the contract."""
     _register_sending(server, sessions)
     _register_looking(server, sessions)
     _register_taking(server, sessions)
 
 
-def _register_sending(server: Server, sessions: FileSessions) -> None:
+def _register_sending(server: Server, sessions: Sessions) -> None:
     @ContractTool("vdo_file_send", _SEND, ("session_id", "data_base64"), ACTS).with_context_on(server)
     async def file_send(arguments: Arguments, context: Context) -> Result:
         """Send bytes to a peer as a file. Answers when the peer has all of it, and its hash is right."""
@@ -124,7 +123,7 @@ def _register_sending(server: Server, sessions: FileSessions) -> None:
         return {"ok": True, "session_id": session.id, "transfer": transfer.summary()}
 
 
-def _register_looking(server: Server, sessions: FileSessions) -> None:
+def _register_looking(server: Server, sessions: Sessions) -> None:
     fields = {**SESSION, "direction": string("Which ones.", enum=list(_DIRECTIONS), default="all")}
 
     @ContractTool("vdo_file_transfers", fields, ("session_id",), READS).on(server)
@@ -145,25 +144,28 @@ def _register_looking(server: Server, sessions: FileSessions) -> None:
         }
 
 
-def _register_taking(server: Server, sessions: FileSessions) -> None:
+def _register_taking(server: Server, sessions: Sessions) -> None:
     @ContractTool("vdo_file_receive", _RECEIVE, ("session_id", "transfer_id"), READS).on(server)
     async def file_receive(arguments: Arguments) -> Result:
-        """Read a file that came, if it is small; larger ones are for vdo_file_save."""
+        """Read a received file; one above 1 MiB in pieces: pass offset 0, then each next_offset until it is null."""
         session = sessions.of(arguments)
         transfer = session.files.received(arguments.needed_text("transfer_id"))
         encoding = arguments.text("encoding") or "base64"
-        size = transfer.layout.total_bytes
-        if size > bounds.FILE_ANSWER_BYTES:
-            raise refused(
-                f"{size} bytes are more than the {bounds.FILE_ANSWER_BYTES} that fit into an answer; use vdo_file_save"
-            )
+        total = transfer.layout.total_bytes
+        start, end = _piece(arguments, total, least=_CHARACTER_BYTES if encoding in ("utf8", "text") else 1)
+        if encoding == "json" and end - start < total:
+            raise ToolError("json needs the whole file: read pieces as base64 or utf8, or use vdo_file_save")
+        encoded, size = _encoded(await session.files.read(transfer, start, end), encoding, is_end=end == total)
         return {
             "ok": True,
             "session_id": session.id,
             "transfer_id": transfer.transfer_id,
             "transfer": transfer.summary(),
             "encoding": encoding,
-            **_encoded(await session.files.read(transfer), encoding),
+            **encoded,
+            "offset": start,
+            "length": size,
+            "next_offset": start + size if start + size < total else None,
         }
 
     @ContractTool("vdo_file_save", _SAVE, ("session_id", "transfer_id", "output_path"), DESTROYS).on(server)
@@ -199,18 +201,18 @@ def _sending(arguments: Arguments, context: Context) -> Sending:
         found = arguments.count(name, 0, cap)
         return found / 1000 if found else None
 
-    least, most = bounds.FILE_CHUNK_LEAST, bounds.FILE_CHUNK_MOST
+    least, most = limits.FILE_CHUNK_LEAST, limits.FILE_CHUNK_MOST
     chunk_bytes = arguments.count("chunk_bytes", 0, most)
-    retries = arguments.count("max_retries", -1, bounds.FILE_RETRIES, least=0)
+    retries = arguments.count("max_retries", -1, limits.FILE_RETRIES, least=0)
     start_seq = arguments.count("start_seq", -1, 2**53, least=0)
     return Sending(
         target=arguments.target().name,
         transfer_id=arguments.text("transfer_id") or None,
         name=arguments.text("name") or "",
-        mime=arguments.text("mime") or _USUAL_MIME,
+        mime=arguments.text("mime") or USUAL_MIME,
         chunk_bytes=max(chunk_bytes, least) if chunk_bytes else None,
-        timeout_s=seconds("timeout_ms", bounds.FILE_TIMEOUT_MS),
-        ack_timeout_s=seconds("ack_timeout_ms", bounds.FILE_ACK_TIMEOUT_MS),
+        timeout_s=seconds("timeout_ms", limits.FILE_TIMEOUT_MS),
+        ack_timeout_s=seconds("ack_timeout_ms", limits.FILE_ACK_TIMEOUT_MS),
         max_retries=None if retries < 0 else retries,
         start_seq=None if start_seq < 0 else start_seq,
         tell=tell,
@@ -218,34 +220,55 @@ def _sending(arguments: Arguments, context: Context) -> Sending:
 
 
 def _decoded(text: str) -> bytes:
-    """What base64 says, read as kindly as the original does: either alphabet, with or without padding."""
+    """Decode base64 as leniently as the VDO.Ninja bridge: either alphabet, with or without padding."""
     head = text.partition("=")[0].encode("ascii", "ignore").translate(_URL_SAFE, _NOT_BASE64)
     whole = head[: len(head) - (len(head) % 4 == 1)]
     data = base64.b64decode(whole + b"=" * (-len(whole) % 4))
     if not data:
-        raise refused("data_base64 decoded to empty payload")
+        raise ToolError("data_base64 decoded to empty payload")
     return data
 
 
-def _encoded(data: bytes, encoding: str) -> Mapping[str, Any]:
+def _piece(arguments: Arguments, total: int, least: int) -> tuple[int, int]:
+    """Return the range to read: all of a small file, or what the caller asks for, but at least `least` bytes."""
+    most = limits.FILE_ANSWER_BYTES
+    if arguments["offset"] is None and arguments["length"] is None:
+        if total > most:
+            raise ToolError(
+                f"{total} bytes are more than the {most} that fit into an answer; "
+                "pass offset and length to read it in pieces, or use vdo_file_save"
+            )
+        return 0, total
+    start = arguments.count("offset", 0, limits.FILE_MAX_BYTES_CAP, least=0)
+    if start >= total:
+        raise ArgumentsInvalid(f"invalid offset: {start} is not below the size of the file, {total} bytes")
+    length = arguments.count("length", most, most)
+    return start, min(start + max(length, least), total)
+
+
+def _encoded(data: bytes, encoding: str, *, is_end: bool) -> tuple[Mapping[str, Any], int]:
+    """Return the content and how many bytes it stands for: a piece of text ends between characters."""
     given: dict[str, Any] = {"data_base64": None, "data_text": None, "data_json": None}
+    size = len(data)
     match encoding:
         case "base64":
             given["data_base64"] = base64.b64encode(data).decode()
         case "utf8" | "text":
-            given["data_text"] = data.decode("utf-8", "replace")
+            decoder = codecs.getincrementaldecoder("utf-8")("replace")
+            given["data_text"] = decoder.decode(data, final=is_end)
+            size -= len(decoder.getstate()[0])
         case "json":
             given["data_json"] = _json(data)
         case _:
-            raise refused(f"unsupported encoding: {encoding[:40]}")
-    return given
+            raise ToolError(f"unsupported encoding: {encoding[:40]}")
+    return given, size
 
 
 def _json(data: bytes) -> Any:
     try:
         found = msgspec.json.decode(data)
     except (ValueError, RecursionError) as error:
-        raise refused("completed transfer payload is not valid JSON") from error
+        raise ToolError("completed transfer payload is not valid JSON") from error
     if found is None:
-        raise refused("completed transfer payload is not valid JSON")
+        raise ToolError("completed transfer payload is not valid JSON")
     return found

@@ -1,8 +1,7 @@
-"""JSON exactly as JavaScript reads and writes it: `JSON.parse` and `JSON.stringify`.
+"""JSON exactly as JavaScript's `JSON.parse` and `JSON.stringify` process it. Pure.
 
-Session MACs are made over what JavaScript writes after it has read, so every letter
-counts: numbers are doubles and written in JavaScript's own way, keys that look like
-array indices come first, halves of surrogate pairs are escaped. Pure.
+Session MACs are computed over the text that JavaScript writes after parsing, so every character counts: numbers are
+doubles in JavaScript's notation, keys that look like array indices come first, lone surrogates are escaped.
 """
 
 from __future__ import annotations
@@ -14,7 +13,10 @@ from collections.abc import Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Any, Final
 
-from hubbub import bounds
+import msgspec
+
+from hubbub.packs.peers import limits
+from hubbub.packs.peers.failures import PeersError
 
 _LAST_INDEX: Final = 2**32 - 2
 _LAST_SAFE: Final = 2**53 - 1
@@ -22,12 +24,12 @@ _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
-class Unreadable(ValueError):
-    """It is not JSON, or nothing that JSON can say."""
+class Unreadable(PeersError):
+    """The text is not JSON, or the value cannot be represented in JSON."""
 
 
 def parse(text: str | bytes) -> Any:
-    """What `JSON.parse` makes of a text: objects are dicts, whole numbers up to 2**53 are ints.
+    """Parse a text like `JSON.parse`: objects become dicts, integers up to 2**53 become ints.
 
     Raises: Unreadable.
     """
@@ -41,12 +43,24 @@ def parse(text: str | bytes) -> Any:
     return value
 
 
+def convert(value: Any, kind: Any) -> Any:
+    """Convert a parsed value to a type.
+
+    Raises:
+        Unreadable: it does not fit, or holds a lone surrogate, which msgspec cannot convert.
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except (msgspec.ValidationError, UnicodeError) as error:
+        raise Unreadable(str(error)) from None
+
+
 def _refuse_constant(name: str) -> float:
     raise Unreadable(f"{name} is not JSON")
 
 
 def _read_integer(digits: str) -> int | float:
-    # Python refuses to read thousands of digits; JavaScript makes a double of them.
+    # Python refuses to parse thousands of digits; JavaScript makes a double of them.
     if len(digits) > 17:
         return float(digits)
     number = int(digits)
@@ -59,7 +73,7 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_r
 def _check_depth(value: Any) -> None:
     layer, depth = [value], 0
     while layer:
-        if depth > bounds.PEER_NESTING:
+        if depth > limits.PEER_NESTING:
             raise Unreadable("it is nested too deep")
         depth += 1
         layer = [
@@ -72,10 +86,10 @@ def _check_depth(value: Any) -> None:
 
 
 def stringify(value: object) -> str:
-    """What `JSON.stringify` makes of a value.
+    """Write a value like `JSON.stringify`.
 
     Raises:
-        Unreadable: it holds something that JSON cannot say, or nests too deep.
+        Unreadable: it holds something that JSON cannot represent, or nests too deep.
     """
     return _text(value, 0)
 
@@ -87,7 +101,7 @@ def _text(value: object, depth: int) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int | float):
         return number(value)
-    if depth > bounds.PEER_NESTING:
+    if depth > limits.PEER_NESTING:
         raise Unreadable("it is nested too deep")
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{_string(key)}:{_text(value[key], depth + 1)}" for key in _ordered(value)) + "}"
@@ -98,14 +112,14 @@ def _text(value: object, depth: int) -> str:
 
 def _string(text: str) -> str:
     written: str = encode_basestring(text)
-    if _SURROGATE.search(written) is None:
+    if written.isascii() or _SURROGATE.search(written) is None:
         return written
     paired = written.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     return _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", paired)
 
 
 def _ordered(value: Mapping[Any, object]) -> list[str]:
-    """The keys as JavaScript orders them: array indices by number, then the others as they came."""
+    """Return the keys in JavaScript's order: array indices by number, then the others in insertion order."""
     keys: list[str] = list(value)
     for key in keys:
         if not isinstance(key, str):
@@ -121,7 +135,7 @@ def _is_index(key: str) -> bool:
 
 
 def number(value: float) -> str:
-    """A number as JavaScript writes it; what is no number is `null`."""
+    """Format a number as JavaScript does; NaN and infinities become `null`."""
     if isinstance(value, int) and -_LAST_SAFE <= value <= _LAST_SAFE:
         return str(int(value))
     try:
@@ -138,7 +152,7 @@ def number(value: float) -> str:
 
 
 def _shortest(double: float) -> tuple[str, int]:
-    """The fewest digits that mean this double, and where its point is: `0.d₁d₂… × 10**exponent`."""
+    """Return the fewest digits that identify this double, and its exponent: `0.d₁d₂… × 10**exponent`."""
     written = repr(double)
     mantissa, _, power = written.partition("e")
     whole, _, fraction = mantissa.partition(".")
@@ -164,7 +178,7 @@ def _notation(digits: str, exponent: int) -> str:
 
 
 def well_formed(value: Any) -> Any:
-    """A value whose texts have no halves of surrogate pairs any more: `toWellFormed` for all that JSON knows."""
+    """Replace lone surrogates in all strings of a JSON value, like JavaScript's `toWellFormed`."""
     match value:
         case str():
             return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

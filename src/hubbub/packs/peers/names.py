@@ -1,14 +1,18 @@
-"""Names and what becomes of them on the wire: clear inside the pack, hashed for the signalling server. Pure."""
+"""Names of rooms and streams, in clear and as the signalling server sees them, and names of files, made safe to show.
+
+Pure. Names that peers give are never part of a path.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
 import secrets
+import unicodedata
 from typing import Final, Literal
 from urllib.parse import quote
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
 
 USUAL_PASSWORD: Final = "someEncryptionKey123"
 SALT: Final = "vdo.ninja"
@@ -18,52 +22,71 @@ _BASE36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SESSION_CHARACTERS: Final = 8
 _SUFFIX_CHARACTERS: Final = 6
 _ROOM_ID_CHARACTERS: Final = 16
+_TRANSFER_ID: Final = re.compile(r"[!-~]{1,128}", re.ASCII)
+_UNNAMED: Final = "file.bin"
 
 
 def sanitise(text: str) -> str:
-    """A name as rooms and streams have it: ASCII letters, digits and `_`; empty if nothing is left."""
+    """Return a valid room name or stream id: ASCII letters, digits and `_`; empty if none are left."""
     return _NOT_WORD.sub("_", text.strip()).strip("_")
 
 
 def short_id(prefix: str) -> str:
-    """`prefix_` and eight hex digits."""
+    """Return a random id: `prefix_` and eight hex digits."""
     return f"{prefix}_{secrets.token_hex(4)}"
 
 
 def session_id() -> str:
-    """The name of one negotiation between a publisher and a viewer."""
+    """Return a random id for one negotiation between a publisher and a viewer."""
     return "".join(secrets.choice(_BASE36) for _ in range(_SESSION_CHARACTERS))
 
 
+def is_id(transfer_id: str) -> bool:
+    """Return whether a text is a valid transfer id."""
+    return _TRANSFER_ID.fullmatch(transfer_id) is not None
+
+
+def printable(text: str) -> str:
+    """Remove control characters, directional marks and lone surrogates."""
+    return "".join(letter for letter in text if unicodedata.category(letter)[0] != "C")
+
+
+def shown_name(name: str) -> str:
+    """Return a file name from a peer without folders and without characters that could mislead a reader."""
+    last = name.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    cut = printable(last).strip()[: limits.FILE_NAME_CHARACTERS]
+    return _UNNAMED if cut.strip(".") == "" else cut
+
+
 class WireNames:
-    """How names of one password look to the signalling server."""
+    """Room and stream ids as the signalling server sees them, for one password."""
 
     def __init__(self, password: str | Literal[False] | None = None) -> None:
         self.password = _effective(password)
-        """None: nothing is hashed or sealed."""
+        """None if nothing is hashed or encrypted."""
         digest = "" if self.password is None else hashlib.sha256((self.password + SALT).encode()).hexdigest()
         self._suffix = digest[:_SUFFIX_CHARACTERS]
 
     def room(self, room: str) -> str:
-        """The room's id."""
-        short = room[: bounds.ROOM_NAME_CHARACTERS]
+        """Return the id of a room."""
+        short = room[: limits.ROOM_NAME_CHARACTERS]
         if self.password is None:
             return short
         return hashlib.sha256((short + self.password + SALT).encode()).hexdigest()[:_ROOM_ID_CHARACTERS]
 
     def stream(self, stream_id: str) -> str:
-        """The stream's id."""
-        return stream_id[: bounds.PEER_NAME_CHARACTERS] + self._suffix
+        """Return the id of a stream."""
+        return stream_id[: limits.PEER_NAME_CHARACTERS] + self._suffix
 
     def clear(self, wire_id: str) -> str | None:
-        """The stream of an id; None if it was made with another password."""
+        """Return the stream id behind a wire id; None if it was made with another password."""
         if not wire_id.endswith(self._suffix) or len(wire_id) == len(self._suffix):
             return None
         return wire_id.removesuffix(self._suffix)
 
     @property
     def key(self) -> bytes | None:
-        """What descriptions and addresses are sealed with."""
+        """The key that descriptions and ICE candidates are encrypted with."""
         return None if self.password is None else hashlib.sha256((self.password + SALT).encode()).digest()
 
 

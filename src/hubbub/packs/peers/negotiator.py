@@ -1,92 +1,79 @@
-"""How two ends come to a connection: offers, answers and addresses, sealed with the room's password.
+"""Negotiation of connections: offers, answers and ICE candidates, encrypted with the room's password.
 
-A publisher offers when it is asked to, a viewer answers. Both name their exchange with
-the publisher's session id; what belongs to another one is ignored. How often one
-address may begin is bounded.
+A publisher offers, requested or not; a viewer answers. A VDO.Ninja bridge learns the stream id of a peer only if it
+views that peer, so we offer rather than request an offer. Both name the exchange with the publisher's session id;
+messages with another id are ignored. The number of exchanges that one address may start is limited.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from hubbub import bounds
-from hubbub.packs.peers.descriptions import check_description
-from hubbub.packs.peers.engine import Candidate, Engine
+from hubbub.packs.peers import limits
+from hubbub.packs.peers.context import MeshContext
+from hubbub.packs.peers.engine import Candidate, check_description
 from hubbub.packs.peers.failures import PeersError
-from hubbub.packs.peers.link import Link, LinkOwner, Role
-from hubbub.packs.peers.names import WireNames, session_id
+from hubbub.packs.peers.link import Link, Role
+from hubbub.packs.peers.names import session_id
 from hubbub.packs.peers.peer import Peer
-from hubbub.packs.peers.room import RoomOptions
 from hubbub.packs.peers.sealing import SealBroken, seal, unseal
-
-_CANDIDATE_CHARACTERS: Final = 1024
-_ADDRESSES: Final = 10_000
-
-
-class Floor(Protocol):
-    """What the negotiator needs of the mesh."""
-
-    def tell(self, message: dict[str, Any]) -> None:
-        """Say something to the signalling server."""
-
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something meanwhile."""
+from hubbub.packs.peers.signalling import Message
 
 
 class Negotiator:
-    """Makes connections."""
+    """Creates and negotiates connections."""
 
     def __init__(
-        self,
-        options: RoomOptions,
-        names: WireNames,
-        engine: Engine,
-        floor: Floor,
-        owner: LinkOwner,
-        *,
-        clock: Callable[[], float] = time.monotonic,
+        self, context: MeshContext, signal: Callable[[Message], None], attach: Callable[[Peer, Link], None]
     ) -> None:
-        self._options = options
-        self._names = names
-        self._engine = engine
-        self._floor = floor
-        self._owner = owner
-        self._clock = clock
+        self._context = context
+        self._options = context.options
+        self._names = context.names
+        self._signal = signal
+        self._attach = attach
         self._begun: dict[str, deque[float]] = {}
 
     def may_begin(self, address: str) -> bool:
-        """Whether this address may begin one more exchange; counts it."""
-        if len(self._begun) > _ADDRESSES:
+        """Return whether this address may start one more exchange, and count it."""
+        if len(self._begun) > limits.PEER_OFFER_ADDRESSES:
             self._begun.clear()
-        now, times = self._clock(), self._begun.setdefault(address, deque(maxlen=bounds.PEER_OFFERS))
-        if len(times) == bounds.PEER_OFFERS and times[0] > now - bounds.PEER_OFFERS_S:
+        now, times = self._context.clock(), self._begun.setdefault(address, deque(maxlen=limits.PEER_OFFERS))
+        if len(times) == limits.PEER_OFFERS and times[0] > now - limits.PEER_OFFERS_S:
             return False
         times.append(now)
         return True
 
     # -- publisher -----------------------------------------------------------------------
 
-    def publish_to(self, peer: Peer) -> None:
-        """Somebody asked us for a connection."""
+    def publish_to(self, peer: Peer, *, is_asked: bool) -> None:
+        """Offer a connection; an unsolicited offer is withdrawn if it is not answered soon."""
         link = self._make(peer, "publisher", session_id())
         if link is not None:
-            self._floor.spawn(self._guarded(link, lambda: self._offer(peer, link)))
+            self._context.spawn(self._guarded(link, lambda: self._offer(peer, link, is_asked=is_asked)))
 
-    async def _offer(self, peer: Peer, link: Link) -> None:
+    async def _offer(self, peer: Peer, link: Link, *, is_asked: bool) -> None:
         self._describe(peer, link, "offer", await link.connection.offer())
-        await link.settled()
+        wait_s = limits.PEER_CONNECT_S if is_asked else limits.PEER_ANSWER_S
+        timer = asyncio.get_running_loop().call_later(wait_s, self._withdraw, link)
+        try:
+            await link.settled()
+        finally:
+            timer.cancel()
+
+    def _withdraw(self, link: Link) -> None:
+        if not link.is_described:
+            self._context.spawn(link.close("the offer was not answered"))
 
     # -- viewer --------------------------------------------------------------------------
 
     def view(self, peer: Peer, session: str, offer: str) -> None:
-        """The offer that we asked for is here."""
+        """Handle an offer of a connection, requested or not."""
         link = self._make(peer, "viewer", session)
         if link is not None:
-            self._floor.spawn(self._guarded(link, lambda: self._answer(peer, link, offer)))
+            self._context.spawn(self._guarded(link, lambda: self._answer(peer, link, offer)))
 
     async def _answer(self, peer: Peer, link: Link, offer: str) -> None:
         answer = await link.connection.answer(offer)
@@ -94,12 +81,12 @@ class Negotiator:
         await self._described(link)
         await link.settled()
 
-    # -- both ----------------------------------------------------------------------------
+    # -- both roles ----------------------------------------------------------------------
 
     def read_description(self, description: Any, vector: str | None) -> tuple[str, str]:
-        """Kind and SDP of a description.
+        """Return the kind and SDP of a description.
 
-        Raises: PeersError, SealBroken.
+        Raises: PeersError.
         """
         opened = self._open(description, vector)
         kind = opened.get("type") if isinstance(opened, dict) else None
@@ -108,9 +95,9 @@ class Negotiator:
         return kind, check_description(opened.get("sdp"))
 
     def accept(self, link: Link, answer: str) -> None:
-        """The answer to our offer is here."""
+        """Apply the answer to our offer."""
         if not link.is_described:
-            self._floor.spawn(self._accept(link, answer))
+            self._context.spawn(self._accept(link, answer))
 
     async def _accept(self, link: Link, answer: str) -> None:
         try:
@@ -120,8 +107,8 @@ class Negotiator:
             await link.close(error.message)
 
     def renew(self, peer: Peer, link: Link, kind: str, sdp: str) -> None:
-        """The other end looks for another way on a connection that there is."""
-        self._floor.spawn(self._renew(peer, link, kind, sdp))
+        """Handle a renegotiation of an existing connection by the other end."""
+        self._context.spawn(self._renew(peer, link, kind, sdp))
 
     async def _renew(self, peer: Peer, link: Link, kind: str, sdp: str) -> None:
         try:
@@ -130,11 +117,11 @@ class Negotiator:
             else:
                 self._describe(peer, link, "answer", await link.connection.answer(sdp))
         except PeersError:
-            pass  # The way there was, if it still works, goes on.
+            pass  # The existing path stays in use if it still works.
 
     def restart(self, peer: Peer, link: Link) -> None:
-        """A viewer wants another way to us."""
-        self._floor.spawn(self._restart(peer, link))
+        """Perform an ICE restart that a viewer requested."""
+        self._context.spawn(self._restart(peer, link))
 
     async def _restart(self, peer: Peer, link: Link) -> None:
         try:
@@ -143,28 +130,30 @@ class Negotiator:
             pass
 
     def add_candidates(self, link: Link, sealed: Any, vector: str | None) -> None:
-        """Addresses of the other end; those that cannot be read are ignored."""
+        """Add ICE candidates of the other end; malformed ones are ignored."""
         try:
             opened = self._open(sealed, vector)
         except SealBroken:
             return
         found = [
             Candidate(item["candidate"], str(item.get("sdpMid") or "0")[:16])
-            for item in (opened if isinstance(opened, list) else [opened])[: bounds.PEER_CANDIDATES]
+            for item in (opened if isinstance(opened, list) else [opened])[: limits.PEER_CANDIDATES]
             if isinstance(item, dict) and isinstance(item.get("candidate"), str)
         ]
-        link.early.extend(item for item in found if len(item.candidate) <= _CANDIDATE_CHARACTERS)
-        del link.early[bounds.PEER_CANDIDATES :]
+        link.early.extend(item for item in found if len(item.candidate) <= limits.PEER_CANDIDATE_CHARACTERS)
+        del link.early[limits.PEER_CANDIDATES :]
         if link.is_described:
-            self._floor.spawn(self._described(link))
+            self._context.spawn(self._described(link))
 
-    def send_candidate(self, peer: Peer, link: Link, candidate: Candidate) -> None:
-        """Tell one more address of ours."""
+    def _send_candidate(self, peer: Peer, link: Link, candidate: Candidate) -> None:
+        """Send one more ICE candidate of ours, unless the connection has ended or was replaced."""
+        if peer.links.get(link.role) is not link:
+            return
         said = {"candidate": candidate.candidate, "sdpMid": candidate.mid, "sdpMLineIndex": candidate.line}
         sealed, vector = self._seal([said])
         side = "local" if link.role == "publisher" else "remote"
         message = {"UUID": peer.address, "type": side, "candidates": sealed, "session": link.session}
-        self._floor.tell(message if vector is None else {**message, "vector": vector})
+        self._signal(message if vector is None else {**message, "vector": vector})
 
     async def _described(self, link: Link) -> None:
         link.is_described = True
@@ -174,19 +163,22 @@ class Negotiator:
     def _make(self, peer: Peer, role: Role, session: str) -> Link | None:
         options = self._options
         try:
-            connection = self._engine.connection(options.ice_servers, relay_only=options.force_turn)
-            link = Link(self._owner, connection, role, session, clock=self._clock)
+            connection = self._context.engine.connection(options.ice_servers, relay_only=options.force_turn)
+            link = Link(connection, role, session, clock=self._context.clock)
         except PeersError:
             return None
         previous = peer.links.get(role)
         peer.links[role] = link
+        self._attach(peer, link)
+        connection.on_candidate = lambda found: self._send_candidate(peer, link, found)
         if previous is not None:
-            self._floor.spawn(previous.close("another connection took its place"))
+            previous.detach()
+            self._context.spawn(previous.close("another connection took its place"))
         return link
 
     async def _guarded(self, link: Link, work: Callable[[], Awaitable[None]]) -> None:
         try:
-            async with asyncio.timeout(bounds.PEER_CONNECT_S):
+            async with asyncio.timeout(limits.PEER_CONNECT_S):
                 await work()
         except PeersError as error:
             await link.close(error.message)
@@ -202,7 +194,7 @@ class Negotiator:
             "streamID": self._names.stream(owner),
             "description": sealed,
         }
-        self._floor.tell(message if vector is None else {**message, "vector": vector})
+        self._signal(message if vector is None else {**message, "vector": vector})
 
     def _seal(self, value: Any) -> tuple[Any, str | None]:
         key = self._names.key

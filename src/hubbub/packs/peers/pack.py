@@ -1,25 +1,28 @@
-"""The peers pack as `hubbub` finds it. Light: whoever lists packs imports it."""
+"""The entry point of the peers pack. Imports little, because listing the packs imports it."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hubbub import Check, Pack
+from hubbub import Pack, Standalone
+from hubbub.pack import Command
+from hubbub.packs.peers import limits
+from hubbub.packs.peers.owner import owner_of
 from hubbub.packs.peers.profiles import PROFILES
 from hubbub.packs.peers.settings import PeersSettings
 
 if TYPE_CHECKING:
-    from hubbub import Server
+    from hubbub import Context, Server
     from hubbub.packs.peers.sessions import Sessions
 
 
 def install(server: Server, settings: PeersSettings) -> Sessions:
-    """Register the tools."""
+    """Register the tools, and return the sessions that they share."""
     from hubbub.packs.peers.core_tools import register_core_tools
     from hubbub.packs.peers.file_tools import register_file_tools
-    from hubbub.packs.peers.keychain import join_token_secrets
+    from hubbub.packs.peers.session_security import join_token_secrets
     from hubbub.packs.peers.sessions import Sessions
     from hubbub.packs.peers.state_tools import register_state_tools
 
@@ -30,9 +33,16 @@ def install(server: Server, settings: PeersSettings) -> Sessions:
     return sessions
 
 
+async def shutdown(sessions: Sessions, context: Context) -> dict[str, Any]:
+    """Answer the contract's `shutdown`: end all sessions of the caller."""
+    for session in sessions.owned_by(owner_of(context)):
+        await sessions.end(session)
+    return {}
+
+
 @asynccontextmanager
 async def lifespan(sessions: Sessions) -> AsyncIterator[None]:
-    """Leave all rooms when the server stops, and those that nobody uses before."""
+    """Close unused sessions while the server runs, and all sessions when it stops."""
     import asyncio
 
     tidying = asyncio.create_task(sessions.keep_tidy())
@@ -44,27 +54,6 @@ async def lifespan(sessions: Sessions) -> AsyncIterator[None]:
         await sessions.close()
 
 
-async def engine(settings: PeersSettings) -> Check:
-    """For `hubbub doctor`: the WebRTC library."""
-    from hubbub.packs.peers import diagnosis
-
-    return await diagnosis.engine(settings)
-
-
-async def addresses(settings: PeersSettings) -> Check:
-    """For `hubbub doctor`: whether peers can reach this machine."""
-    from hubbub.packs.peers import diagnosis
-
-    return await diagnosis.addresses(settings)
-
-
-async def signalling(settings: PeersSettings) -> Check:
-    """For `hubbub doctor`: whether there is a place to meet."""
-    from hubbub.packs.peers import diagnosis
-
-    return await diagnosis.signalling(settings)
-
-
 pack = Pack(
     name="peers",
     summary="messages, files and shared state between agents, over WebRTC",
@@ -72,8 +61,18 @@ pack = Pack(
     settings=PeersSettings,
     lifespan=lifespan,
     profiles=PROFILES,
-    checks=(engine, addresses, signalling),
-    commands={"signal": "hubbub.packs.peers.signal_command:main"},
+    checks=tuple(f"hubbub.packs.peers.diagnosis:{name}" for name in ("engine", "addresses", "signalling")),
+    commands={"signal": Command("hubbub.packs.peers.signal_command:main", "Run a signalling server, where peers meet")},
+    standalone=Standalone(
+        message_bytes=limits.PEERS_MESSAGE_BYTES,
+        calls_fail_as_results=True,
+        methods={"shutdown": shutdown},
+        exit_notification="exit",
+    ),
+    variable_aliases={
+        "VDON_MCP_TOOL_PROFILE": "HUBBUB_TOOL_PROFILE",
+        "VDON_MCP_MAX_MESSAGE_BYTES": "HUBBUB_MAX_MESSAGE_BYTES",
+    },
     extra="peers",
     requires=("wrtc|aiortc",),
 )

@@ -1,17 +1,19 @@
-"""One peer: where it is, who it is, and the connections to it.
+"""One peer: its address, its identity, and the connections to it.
 
-It belongs to the address (the server's UUID) that its first connection was made with.
-Another address is another peer, even if it says the same name, until its hello decides.
+It is identified by the address (the server's UUID) of its first connection. Another address is another peer, even with
+the same stream id, until its hello decides.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.engine import Channel
 from hubbub.packs.peers.link import Link, Role
-from hubbub.packs.peers.peer_view import PeerView
+from hubbub.packs.peers.room import PeerView
 from hubbub.packs.peers.trust import Standing, Trust
 from hubbub.packs.peers.wire import Envelope, Hello
 
@@ -20,48 +22,75 @@ if TYPE_CHECKING:
 
 
 class Peer:
-    """Somebody we have, or had, a connection to."""
+    """A peer that we have, or had, a connection to."""
 
-    def __init__(self, uuid: str, listed: str | None) -> None:
+    def __init__(self, uuid: str, listed: str | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.heard_at = clock()
+        """When anything was last received on any of its connections.
+
+        A VDO.Ninja bridge answers on the channel that it prefers, not on the one that a ping came on, so
+        silence on one connection means nothing.
+        """
+        self.asked_at = clock()
         self.uuid = uuid
         self.address = uuid
-        """What the signalling server calls it now; another one after the server was restarted."""
+        """Its current UUID at the signalling server; it changes when the server is restarted."""
         self.listed = listed
-        """The stream id that the signalling server says it has."""
+        """The stream id that the signalling server lists for it."""
         self.standing = Standing()
         self.links: dict[Role, Link] = {}
         self.strands: dict[int, Strand] = {}
-        """More connections for bytes, by number."""
+        """Additional connections for bytes, by number."""
         self.last_seen = 0.0
         self.last_heartbeat = 0.0
         self.has_been_open = False
         self.refusals = 0
-        """How much of it was refused since its last hello that passed."""
+        """Number of refused messages since its last accepted hello."""
         self.answers_pings = False
-        """Whether it ever did, on any of its connections: then its silence means something."""
+        """Whether it ever answered a ping on any of its connections; only then its silence means something."""
         self.claim: tuple[Envelope, Hello] | None = None
-        """A hello with the name of another peer, which we wait for to answer."""
+        """A hello that claims the name of another peer, pending that peer's answer."""
         self.claimed_at = 0.0
 
     @property
+    def silent_s(self) -> float:
+        """Seconds since anything was received."""
+        return self.clock() - self.heard_at
+
+    @property
+    def unasked_s(self) -> float:
+        """Seconds since the last ping to it."""
+        return self.clock() - self.asked_at
+
+    def note_life(self) -> None:
+        """Record that something was received."""
+        self.heard_at = self.clock()
+
+    @property
     def stream_id(self) -> str | None:
-        """Its name, as well as we know it."""
+        """Its stream id: from its hello, else from the signalling server."""
         return self.standing.stream_id or self.listed
 
     @property
     def link(self) -> Link | None:
-        """The connection to send on: the one that it asked us for, if there are two."""
+        """The connection to send on; of two, the one that we published."""
+        return next(iter(self.open_links), None)
+
+    @property
+    def open_links(self) -> list[Link]:
+        """The open connections, the one to send on first."""
         found = [link for role in ("publisher", "viewer") if (link := self.links.get(role)) is not None]
-        return next((link for link in found if link.is_open), None)
+        return [link for link in found if link.is_open]
 
     @property
     def bulk(self) -> Channel | None:
-        """The channel of bytes; of several, the one where the least waits."""
+        """The open bulk channel with the shortest queue."""
         return min(self.bulks, key=lambda channel: channel.buffered_amount, default=None)
 
     @property
     def bulks(self) -> list[Channel]:
-        """All that are open."""
+        """All open bulk channels."""
         open_ones = [channel for link in self.links.values() if (channel := link.bulk_channel) is not None]
         open_ones += [
             each.channel for each in self.strands.values() if each.channel is not None and each.channel.is_open
@@ -69,7 +98,7 @@ class Peer:
         return open_ones
 
     def view(self, trust: Trust) -> PeerView:
-        """What the upper half sees of it."""
+        """Return a snapshot of this peer for the upper half."""
         link, standing = self.link, self.standing
         return PeerView(
             uuid=self.uuid,
@@ -79,12 +108,12 @@ class Peer:
             is_authenticated=standing.is_authenticated,
             rejected_reason=standing.rejected_reason,
             has_key=standing.key is not None,
-            is_admitted=link is not None and trust.admits(standing),
+            is_admitted=link is not None and self.claim is None and trust.admits(standing),
             has_bulk=self.bulk is not None and standing.key is not None,
             capabilities=standing.capabilities,
             last_seen=self.last_seen,
             last_heartbeat=self.last_heartbeat,
-            max_message_size=bounds.PEER_FRAME_BYTES
+            max_message_size=limits.PEER_FRAME_BYTES
             if link is None or link.channel is None
             else link.channel.max_message_size,
         )

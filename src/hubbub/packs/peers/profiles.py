@@ -31,17 +31,17 @@ PROFILES: Final = {
 
 
 class ActiveProfile(msgspec.Struct, frozen=True):
-    """What a server shows of this pack."""
+    """The tools of this pack that a server shows."""
 
     name: str
     tools: tuple[str, ...]
 
     def has(self, prefix: str) -> bool:
-        """Whether tools whose names begin so are among them."""
+        """Return whether any of its tools starts with this prefix."""
         return any(tool.startswith(prefix) for tool in self.tools)
 
     def shown(self) -> dict[str, Any]:
-        """As `vdo_capabilities` tells it."""
+        """Return the profile as `vdo_capabilities` shows it."""
         return {
             "name": self.name,
             "requested": self.name,
@@ -51,7 +51,7 @@ class ActiveProfile(msgspec.Struct, frozen=True):
 
 
 def active_profile(server: Server) -> ActiveProfile:
-    """The profile that a server uses: the one whose tools are those that are to be seen."""
+    """Return the profile whose tools are exactly those that the server shows; `custom` if there is none."""
     tools = [tool for tool in server.tools if tool.name.startswith("vdo_")]
     shown = tuple(tool.name for tool in tools if server.view.shows(tool))
     for name, view in PROFILES.items():

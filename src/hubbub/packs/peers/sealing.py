@@ -1,8 +1,8 @@
-"""The pack's cryptography: what is sealed for the signalling server, and keys between two peers.
+"""The pack's cryptography: encryption for the signalling server, and key exchange between two peers.
 
-The one module of the pack that imports `cryptography`, lazily. AES-CBC without
-authentication is the original's choice; who tampers with a description changes at most
-which connection fails, because DTLS fingerprints and session MACs are checked later.
+The only module of the pack that imports `cryptography`, lazily. AES-CBC without authentication is defined by the
+VDO.Ninja bridge; tampering with a description can at most make a connection fail, because DTLS fingerprints and session
+MACs are checked later.
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ import base64
 import os
 from typing import Any, Final
 
+from hubbub.packs.peers.failures import PeersError
 from hubbub.packs.peers.javascript import Unreadable, parse, stringify
 
 _BLOCK_BYTES: Final = 16
 _SPKI_HEAD: Final = bytes.fromhex("302a300506032b656e032100")
-"""What stands before the 32 bytes of an X25519 key in DER."""
+"""DER prefix of the 32 bytes of an X25519 key."""
 _SPKI_BYTES: Final = 44
 
 
-class SealBroken(ValueError):
-    """It was sealed with another password, or damaged."""
+class SealBroken(PeersError):
+    """The data was encrypted with another password, or is damaged."""
 
 
 def seal(key: bytes, value: object, vector: bytes | None = None) -> tuple[str, str]:
-    """A value as AES-256-CBC in hex, and the vector that opens it."""
+    """Encrypt a value with AES-256-CBC; return it and the initialisation vector, both in hex."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     vector = os.urandom(_BLOCK_BYTES) if vector is None else vector
@@ -36,7 +37,7 @@ def seal(key: bytes, value: object, vector: bytes | None = None) -> tuple[str, s
 
 
 def unseal(key: bytes, sealed: object, vector: str | None) -> Any:
-    """What was sealed.
+    """Decrypt a value.
 
     Raises: SealBroken.
     """
@@ -59,7 +60,7 @@ def unseal(key: bytes, sealed: object, vector: str | None) -> Any:
 
 
 class KeyPair:
-    """Our X25519 keys of one session."""
+    """Our X25519 key pair for one session."""
 
     def __init__(self) -> None:
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -67,12 +68,12 @@ class KeyPair:
         self._private = X25519PrivateKey.generate()
         raw = self._private.public_key().public_bytes_raw()
         self.public = base64.b64encode(_SPKI_HEAD + raw).decode()
-        """As it is sent: the SPKI form in base64."""
+        """The public key as it is sent: SPKI in base64."""
 
     def shared_with(self, public: str) -> bytes:
-        """The secret that only we and the owner of that public key can know.
+        """Return the secret that we share with the owner of that public key.
 
-        Raises: ValueError, if it is no key.
+        Raises: ValueError, if it is not a public key.
         """
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 

@@ -1,7 +1,7 @@
-"""One session: a room, what happened in it, its files and its shared state.
+"""One session: a room with its events, files and shared state.
 
-It is what a room calls (`room.Listener`) and what tools ask. What peers send becomes
-events here; nothing of how a connection is made, and no secret, ever does.
+It implements the callbacks of a room (`room.Listener`) and serves the tools. Messages of peers become events here;
+events never contain secrets or details of how a connection is made.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import time
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
-from hubbub.packs.peers.arguments import refused
+from hubbub import ToolError
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.event_queue import EventQueue, iso_time, size_of
 from hubbub.packs.peers.files.files import Files
-from hubbub.packs.peers.peer_view import PeerView
-from hubbub.packs.peers.room import MakeRoom, Room
+from hubbub.packs.peers.owner import LOCAL, Owner
+from hubbub.packs.peers.room import MakeRoom, PeerView, Room
 from hubbub.packs.peers.session_options import SessionOptions
 from hubbub.packs.peers.settings import PeersSettings
 from hubbub.packs.peers.signalling import shown_host
@@ -29,17 +30,15 @@ _TIMES: Final = {
     "ready": "last_ready_at",
     "connected": "last_connected_at",
     "disconnected": "last_disconnected_at",
-    "heartbeat_sent": "last_heartbeat_at",
 }
 _CARRY: Final = {"data_received": "data", "state_updated": "value"}
-"""Events that carry something of any size."""
+"""Events with data of any size, and the field that holds it."""
 _NO_FILES: Final = "files are not taken here"
 _STALE_BEATS: Final = 4
-_STALE_S: Final = 60.0
 
 
 class Session:
-    """One stay in one room, as tools see it."""
+    """Membership in one room, as the tools see it."""
 
     def __init__(
         self,
@@ -48,11 +47,11 @@ class Session:
         settings: PeersSettings,
         *,
         make_room: MakeRoom,
-        owner: str = "",
+        owner: Owner = LOCAL,
     ) -> None:
         self.id = session_id
         self.owner = owner
-        """Who may use it."""
+        """The caller that may use it."""
         self.options = options
         self.settings = settings
         self.file_options = options.files
@@ -60,18 +59,19 @@ class Session:
         self.state = StateSync(self, options.room.stream_id, options.state_max_keys, options.state_max_snapshot_entries)
         self.room: Room = make_room(options.room, self)
         self._files = Files(self) if options.has_files else None
-        self.used_at = time.monotonic()
+        self.used_at = 0.0
+        """Set by `Sessions`, from its clock."""
         self._times: dict[str, str | None] = dict.fromkeys(_TIMES.values())
         self._delay_ms = round(options.room.reconnect_s * 1000)
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
-    # -- coming and going ----------------------------------------------------------------
+    # -- joining and leaving -------------------------------------------------------------
 
     async def connect(self) -> None:
         """Enter the room.
 
-        Raises: PeersError; nothing is left behind then.
+        Raises: PeersError; everything is released then.
         """
         try:
             await self.room.connect()
@@ -80,7 +80,7 @@ class Session:
             raise
 
     async def close(self) -> str:
-        """Leave, and let go of everything; when that was. The second time it does nothing."""
+        """Leave the room and release everything; return the time. Further calls do nothing else."""
         if not self._is_closed:
             self._is_closed = True
             for task in list(self._tasks):
@@ -95,7 +95,7 @@ class Session:
         return iso_time()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something meanwhile, until the session ends."""
+        """Run a coroutine as a task that ends with the session."""
         if self._is_closed:
             work.close()
             return
@@ -108,10 +108,10 @@ class Session:
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("something in a session failed", exc_info=error)
 
-    # -- what tools ask ------------------------------------------------------------------
+    # -- called by the tools -------------------------------------------------------------
 
     def emit(self, type: str, /, **fields: Any) -> None:
-        """Tell what `vdo_receive` shows."""
+        """Add an event for `vdo_receive`."""
         if type in _TIMES:
             self._times[_TIMES[type]] = iso_time()
         if self.options.is_debugging:
@@ -124,26 +124,26 @@ class Session:
 
     @property
     def files(self) -> Files:
-        """Its files.
+        """The file transfers.
 
-        Raises: ToolError, if it takes none.
+        Raises: ToolError, if the session was opened without file tools.
         """
         if self._files is None:
-            raise refused("this session has no files: no tool for them was there when it was made")
+            raise ToolError("this session has no files: no tool for them was there when it was made")
         return self._files
 
     @property
     def is_busy(self) -> bool:
-        """Whether a file is on its way, though nobody may have asked for anything meanwhile."""
+        """Whether a file transfer is in progress, even if no tool was called for a while."""
         return self._files is not None and self._files.is_busy
 
     def resolve(self, target: str | None) -> str | None:
-        """The uuid of whoever is meant; as it was given if nobody is."""
+        """Return the uuid of the peer that a target names; the target itself if there is no such peer."""
         peer = None if target is None else self.room.find(target)
         return target if peer is None else peer.uuid
 
     def status(self) -> dict[str, Any]:
-        """How it is, as tools show it."""
+        """Return the status as the tools show it."""
         room, options = self.room, self.options.room
         peers = list(room.peers)
         connected = [peer.uuid for peer in peers if peer.is_connected]
@@ -162,6 +162,7 @@ class Session:
             "reconnect_count": room.reconnects,
             "reconnect_delay_ms": self._delay_ms,
             **self._times,
+            "last_heartbeat_at": iso_time(room.heartbeat_at) if room.heartbeat_at else None,
             "last_error": room.last_error,
             "state_keys": len(self.state.shared),
             "outgoing_transfers": 0 if self._files is None else len(self._files.outgoing),
@@ -171,20 +172,19 @@ class Session:
         }
 
     def sync_peers(self) -> list[dict[str, Any]]:
-        """Its peers, as tools show them."""
-        stale_s = max(_STALE_BEATS * self.options.room.heartbeat_s, _STALE_S)
+        """Return the peers as the tools show them."""
+        stale_s = max(_STALE_BEATS * self.options.room.heartbeat_s, limits.PEER_STALE_S)
         return [_shown(peer, stale_s) for peer in self.room.peers]
 
-    # -- what the room says --------------------------------------------------------------
+    # -- called by the room --------------------------------------------------------------
 
     def on_data(self, peer: PeerView, data: Any) -> None:
-        """Data of the application came."""
         self.emit(
             "data_received", uuid=peer.uuid, streamID=peer.stream_id, fallback=False, data=data, binaryBase64=None
         )
 
     def on_envelope(self, peer: PeerView, envelope: Envelope) -> None:
-        """A file or state envelope came."""
+        """Pass a file or state envelope to its part of the session."""
         if not envelope.kind.startswith("state."):
             self._on_file(peer, envelope)
         elif self.options.has_state or not envelope.is_known:
@@ -204,30 +204,35 @@ class Session:
             self.room.send_envelope(FileNack.kind, nack, to=peer.uuid)
 
     def on_bytes(self, peer: PeerView, data: bytes) -> None:
-        """Bytes came: a part of a file."""
+        """Pass file chunks to the transfers."""
         if self._files is not None:
             self._files.on_bytes(peer, data)
 
     def on_peer_ready(self, peer: PeerView) -> None:
-        """Somebody was admitted."""
+        """Start synchronising with a peer that was admitted."""
         if self.options.has_state:
             self.state.on_peer_ready(peer)
         if self._files is not None:
-            self._files.on_peer_ready(peer)
+            self._files.on_peer_ready()
+
+    def on_bulk_open(self, peer: PeerView) -> None:
+        """Let waiting transfers use the bulk channel."""
+        if self._files is not None:
+            self._files.on_peer_ready()
 
     def on_peer_gone(self, peer: PeerView) -> None:
-        """Somebody is gone."""
+        """Update state and transfers for a peer that left."""
         self.state.on_peer_gone(peer)
         if self._files is not None:
             self._files.on_peer_gone(peer)
 
     def on_heartbeat(self, peer: PeerView, state_digest: str | None) -> None:
-        """Somebody said that they are there."""
+        """Compare the peer's state digest with ours."""
         if self.options.has_state:
             self.state.on_heartbeat(peer, state_digest)
 
     def on_event(self, type: str, fields: Mapping[str, Any]) -> None:
-        """Something happened in the room."""
+        """Record an event of the room."""
         match type:
             case "reconnect_scheduled":
                 self._delay_ms = fields["inMs"]
@@ -238,7 +243,7 @@ class Session:
         self.emit(type, **fields)
 
     def state_digest(self) -> str | None:
-        """Of the shared state."""
+        """Return the digest of the shared state; None if the session has no state tools."""
         return self.state.shared.digest if self.options.has_state else None
 
 

@@ -1,7 +1,6 @@
-"""What `vdo_connect` is told, with the settings behind it: how one session is to be.
+"""Options of one session: the arguments of `vdo_connect`, with the settings as defaults.
 
-The tables here are the contract's: names, usual values, largest values. What they have in
-common with the tool's schema is made of them.
+The tables here are the contract's: names, defaults and largest values. The tool's schema is built from them.
 """
 
 from __future__ import annotations
@@ -13,42 +12,47 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec.structs import replace
 
-from hubbub import bounds
-from hubbub.packs.peers import tokens
-from hubbub.packs.peers.arguments import Arguments, refused
+from hubbub import ArgumentsInvalid, ToolError
+from hubbub.packs.peers import limits, tokens
+from hubbub.packs.peers.arguments import Arguments
 from hubbub.packs.peers.contract_tool import boolean, integer, string
 from hubbub.packs.peers.engine import IceServer
 from hubbub.packs.peers.files.options import FileOptions
 from hubbub.packs.peers.names import sanitise, short_id
 from hubbub.packs.peers.room import RoomOptions
+from hubbub.packs.peers.session_security import read_security
 from hubbub.packs.peers.settings import PeersSettings
 from hubbub.packs.peers.signalling import shown_host
 
 _NUMBERS: Final = {
-    # name: what it is, usual, largest, smallest
+    # name: (description, default, largest, smallest)
     "heartbeat_ms": ("How often peers are told that we are there.", 15_000, 120_000, 1),
     "reconnect_ms": ("First pause before the signalling server is tried again.", 3000, 30_000, 1),
     "max_reconnect_ms": ("Longest such pause.", 30_000, 120_000, 1),
     "join_token_ttl_ms": ("How long a join token that is made here is good.", 600_000, 86_400_000, 1),
     "file_chunk_bytes": (
         "Size of the parts that files are sent in.",
-        bounds.FILE_CHUNK_BYTES,
-        bounds.FILE_CHUNK_MOST,
+        limits.FILE_CHUNK_BYTES,
+        limits.FILE_CHUNK_MOST,
         1,
     ),
-    "file_max_bytes": ("The largest file, either way.", bounds.FILE_MAX_BYTES, bounds.FILE_MAX_BYTES_CAP, 1),
-    "file_ack_timeout_ms": ("How long a part may go unconfirmed before it is asked about.", 1200, 30_000, 1),
-    "file_max_retries": ("How often a part is tried again.", 6, 1000, 0),
+    "file_max_bytes": ("The largest file, either way.", limits.FILE_MAX_BYTES, limits.FILE_MAX_BYTES_CAP, 1),
+    "file_ack_timeout_ms": (
+        "How long a part may go unconfirmed before it is asked about.",
+        1200,
+        limits.FILE_ACK_TIMEOUT_MS,
+        1,
+    ),
+    "file_max_retries": ("How often a part is tried again.", 6, limits.FILE_RETRIES, 0),
     "file_spool_threshold_bytes": ("Files of this size or more are kept on disk.", 4_194_304, 536_870_912, 1),
-    "state_max_keys": ("Keys of the shared state.", bounds.STATE_KEYS, bounds.STATE_KEYS_CAP, 1),
+    "state_max_keys": ("Keys of the shared state.", limits.STATE_KEYS, limits.STATE_KEYS_CAP, 1),
     "state_max_snapshot_entries": (
         "Entries of one message of a snapshot.",
-        bounds.STATE_SNAPSHOT_ENTRIES,
-        bounds.STATE_SNAPSHOT_ENTRIES_CAP,
+        limits.STATE_SNAPSHOT_ENTRIES,
+        limits.STATE_SNAPSHOT_ENTRIES_CAP,
         1,
     ),
 }
-_LABEL_CHARACTERS: Final = 200
 
 CONNECT_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "room": string("The room: everybody in it finds each other."),
@@ -64,33 +68,54 @@ CONNECT_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "debug": boolean("Write the types of events to the log.", False),
     "join_token": string("A token to show to peers; one is made of the secret if left out."),
     "join_token_secret": string("What join tokens are signed and checked with; that of the settings if left out."),
-    "enforce_join_token": boolean("Take nothing from peers without a valid join token.", False),
+    "enforce_join_token": boolean("Accept nothing from peers without a valid join token.", False),
     "allow_peer_stream_ids": {
         "type": "array",
         "items": {"type": "string"},
-        "description": "Take nothing from other peers than these; everybody if empty.",
+        "description": "Stream ids of the only peers to accept data from; empty for every peer.",
     },
-    "require_session_mac": boolean("Take files and state only if they are signed.", False),
+    "require_session_mac": boolean("Accept files and state only if they are signed.", False),
     "file_spool_dir": string("Where files that come are kept; a folder of our own if left out."),
     "keep_spool_files": boolean("Leave them there when the session ends.", False),
     **{name: integer(*rest) for name, rest in _NUMBERS.items()},
 }
 
 
+def connect_fields(settings: PeersSettings) -> dict[str, dict[str, Any]]:
+    """Return the schema of the arguments of `vdo_connect`, with the operator's security settings as defaults.
+
+    Clients that fill in defaults would otherwise ask for less than the operator demands.
+    """
+    fields = dict(CONNECT_FIELDS)
+    for name in ("enforce_join_token", "require_session_mac"):
+        if getattr(settings, name):
+            fields[name] = {**fields[name], "default": True, "enum": [True]}
+    allowed = list(filter(None, map(sanitise, settings.allow_peer_stream_ids)))
+    if allowed:
+        fields["allow_peer_stream_ids"] = {
+            "type": "array",
+            "items": {"type": "string", "enum": allowed},
+            "minItems": 1,
+            "description": "Stream ids of the only peers to accept data from.",
+            "default": allowed,
+        }
+    return fields
+
+
 class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How one session is to be."""
+    """The options of one session."""
 
     room: RoomOptions
-    files: FileOptions = FileOptions()
-    state_max_keys: int = bounds.STATE_KEYS
-    state_max_snapshot_entries: int = bounds.STATE_SNAPSHOT_ENTRIES
+    files: FileOptions = msgspec.field(default_factory=FileOptions)
+    state_max_keys: int = msgspec.field(default_factory=lambda: limits.STATE_KEYS)
+    state_max_snapshot_entries: int = msgspec.field(default_factory=lambda: limits.STATE_SNAPSHOT_ENTRIES)
     has_files: bool = True
-    """Whether files are taken: not where no tool could read them."""
+    """Whether files are accepted; False if no tool could read them."""
     has_state: bool = True
     is_debugging: bool = False
 
     def shown(self) -> dict[str, Any]:
-        """As `effective_config`: no secret, no password."""
+        """Return the options as `effective_config`, without secrets and passwords."""
         room, files = self.room, self.files
         shown = {
             "host": shown_host(room.host),
@@ -124,7 +149,7 @@ def read_options(
     has_files: bool = True,
     has_state: bool = True,
 ) -> SessionOptions:
-    """What a caller wants, and where it says nothing, what the settings say.
+    """Combine the arguments of a caller with the settings.
 
     Raises: ArgumentsInvalid, ToolError.
     """
@@ -149,36 +174,31 @@ def _room(
 ) -> RoomOptions:
     room, stream_id = _name(arguments, "room"), _name(arguments, "stream_id") or short_id("mcp_bridge")
     if room is None:
-        raise refused("room is required")
+        raise ArgumentsInvalid("room is required")
     target = _name(arguments, "target_stream_id")
-    own_secret = (arguments.text("join_token_secret") or "").strip()
-    taken = (own_secret,) if own_secret else tuple(secrets)
-    is_enforcing = arguments.flag("enforce_join_token", settings.enforce_join_token)
-    if is_enforcing and not taken:
-        raise refused("join_token_secret is required with enforce_join_token: without it no token can be checked")
-    allowed = tuple(filter(None, map(sanitise, settings.allow_peer_stream_ids)))
+    security = read_security(arguments, settings, secrets)
     force_turn = arguments.flag("force_turn", False)
     if force_turn and not any(url.startswith("turn") for url in settings.ice_servers):
-        raise refused("force_turn needs a TURN server, and there is none; HUBBUB_PEERS_ICE_SERVERS names one")
+        raise ToolError("force_turn needs a TURN server, and there is none; HUBBUB_PEERS_ICE_SERVERS names one")
     return RoomOptions(
         room=room,
         stream_id=stream_id,
         target_stream_id=None if target == stream_id else target,
         host=_host(arguments.text("host") or settings.host),
         password=_password(arguments["password"]),
-        label=(arguments.text("label") or "mcp_bridge")[:_LABEL_CHARACTERS],
+        label=(arguments.text("label") or "mcp_bridge")[: limits.PEER_LABEL_CHARACTERS],
         engine=settings.engine,
         ice_servers=_ice_servers(settings),
         force_turn=force_turn,
         heartbeat_s=numbers["heartbeat_ms"] / 1000,
         reconnect_s=numbers["reconnect_ms"] / 1000,
         max_reconnect_s=max(numbers["max_reconnect_ms"], numbers["reconnect_ms"]) / 1000,
-        join_token=_join_token(arguments, taken, room, stream_id),
-        join_token_secrets=taken,
+        join_token=_join_token(arguments, security.secrets, room, stream_id),
+        join_token_secrets=security.secrets,
         join_token_ttl_s=numbers["join_token_ttl_ms"] / 1000,
-        enforce_join_token=is_enforcing,
-        allow_peer_stream_ids=arguments.identifiers("allow_peer_stream_ids", allowed),
-        require_session_mac=arguments.flag("require_session_mac", settings.require_session_mac),
+        enforce_join_token=security.enforce_join_token,
+        allow_peer_stream_ids=security.allow_peer_stream_ids,
+        require_session_mac=security.require_session_mac,
         max_peers=settings.max_peers,
         bulk_connections=settings.bulk_connections,
     )
@@ -186,7 +206,7 @@ def _room(
 
 def _files(arguments: Arguments, settings: PeersSettings, numbers: dict[str, int]) -> FileOptions:
     return FileOptions(
-        chunk_bytes=max(numbers["file_chunk_bytes"], bounds.FILE_CHUNK_LEAST),
+        chunk_bytes=max(numbers["file_chunk_bytes"], limits.FILE_CHUNK_LEAST),
         max_bytes=numbers["file_max_bytes"],
         ack_timeout_s=numbers["file_ack_timeout_ms"] / 1000,
         max_retries=numbers["file_max_retries"],
@@ -199,14 +219,14 @@ def _files(arguments: Arguments, settings: PeersSettings, numbers: dict[str, int
 
 def _name(arguments: Arguments, field: str) -> str | None:
     name = arguments.identifier(field)
-    if name is not None and len(name) > bounds.SIGNAL_NAME_CHARACTERS:
-        raise refused(f"invalid {field}: it must have at most {bounds.SIGNAL_NAME_CHARACTERS} characters")
+    if name is not None and len(name) > limits.SIGNAL_NAME_CHARACTERS:
+        raise ArgumentsInvalid(f"invalid {field}: it must have at most {limits.SIGNAL_NAME_CHARACTERS} characters")
     return name
 
 
 def _host(host: str) -> str:
     if not host.startswith(("ws://", "wss://")):
-        raise refused(f"invalid host {shown_host(host)[:200]!r}: it must begin with ws:// or wss://")
+        raise ArgumentsInvalid(f"invalid host {shown_host(host)[:200]!r}: it must begin with ws:// or wss://")
     return host
 
 
@@ -216,23 +236,23 @@ def _password(given: Any) -> str | Literal[False] | None:
     if given is False or given == "false":
         return False
     if not isinstance(given, str):
-        raise refused("password must be a string or boolean")
+        raise ToolError("password must be a string or boolean")
     return given
 
 
 def _join_token(arguments: Arguments, secrets: Sequence[str], room: str, stream_id: str) -> str | None:
-    """The token to show, checked as far as we can: peers would only be told that it is refused."""
+    """Return the token to send, verified if we can: peers would report only that it was refused."""
     token = arguments.text("join_token") or None
-    if token is not None and len(token) > bounds.CREDENTIAL_BYTES:
-        raise refused("invalid join_token: too long")
+    if token is not None and len(token) > limits.JOIN_TOKEN_BYTES:
+        raise ArgumentsInvalid("invalid join_token: too long")
     if token is None or not secrets:
         return token
     try:
         tokens.check(token, secrets, room, stream_id, time.time() * 1000)
+    except tokens.TokenMismatch as reason:
+        raise ToolError(reason.message.replace("join token", "join_token")) from reason
     except tokens.TokenRefused as reason:
-        why = str(reason)
-        known = why.startswith("join token ")
-        raise refused(why.replace("join token", "join_token") if known else f"invalid join_token: {why}") from reason
+        raise ArgumentsInvalid(f"invalid join_token: {reason.message}") from reason
     return token
 
 

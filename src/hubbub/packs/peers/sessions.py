@@ -1,4 +1,4 @@
-"""All sessions of one server: made by `vdo_connect`, found by id, bounded, closed with the server."""
+"""All sessions of one server: opened by `vdo_connect`, found by id, limited in number, closed with the server."""
 
 from __future__ import annotations
 
@@ -6,22 +6,19 @@ import asyncio
 import logging
 import time
 import uuid
-from typing import Final
 
-from hubbub import bounds
-from hubbub.errors import ToolError
-from hubbub.packs.peers.arguments import Arguments, refused
+from hubbub import ArgumentsInvalid, ToolError
+from hubbub.packs.peers import limits
+from hubbub.packs.peers.arguments import Arguments
 from hubbub.packs.peers.failures import EngineMissing
+from hubbub.packs.peers.owner import LOCAL, Owner
 from hubbub.packs.peers.room import Listener, MakeRoom, Room, RoomOptions
 from hubbub.packs.peers.session import Session
 from hubbub.packs.peers.session_options import SessionOptions
 from hubbub.packs.peers.settings import PeersSettings
+from hubbub.packs.peers.turns import Turns
 
 logger = logging.getLogger("hubbub.peers")
-
-_LOOK_EVERY_S: Final = 60.0
-_READY_S: Final = 0.5
-"""A server that has just started has better things to do at first."""
 
 
 class Sessions:
@@ -32,9 +29,12 @@ class Sessions:
     ) -> None:
         self.settings = settings
         self.secrets = secrets
-        """What join tokens are signed with, unless a session says otherwise."""
-        self._make_room = make_room or _make_mesh
+        """Secrets that join tokens are signed with, unless a session sets its own."""
+        self._make_room = make_room or self._make_mesh
+        self._turns = Turns()
         self._sessions: dict[str, Session] = {}
+        self.clock = time.monotonic
+        """Measures how long a session was unused."""
         self._coming = 0
         self._is_loaded = False
         self._is_closed = False
@@ -43,25 +43,25 @@ class Sessions:
         return len(self._sessions)
 
     def of(self, arguments: Arguments) -> Session:
-        """The session that a call is about.
+        """Return the session that a call names.
 
-        Raises: ArgumentsInvalid, if there is none of that id, or it is somebody else's.
+        Raises: ArgumentsInvalid, if there is none with that id, or it belongs to another caller.
         """
         session_id = arguments.needed_text("session_id")
         session = self._sessions.get(session_id)
-        if session is None or session.owner != arguments.owner:
-            raise refused(f"unknown session_id: {session_id[:100]}")
-        session.used_at = time.monotonic()
+        if session is None or not arguments.owner.may_use(session.owner):
+            raise ArgumentsInvalid(f"unknown session_id: {session_id[:100]}")
+        session.used_at = self.clock()
         return session
 
-    def owned_by(self, owner: str) -> list[Session]:
-        """The sessions that a caller may use."""
-        return [session for session in self._sessions.values() if session.owner == owner]
+    def owned_by(self, owner: Owner) -> list[Session]:
+        """The sessions that a caller may list and shut down."""
+        return [session for session in self._sessions.values() if owner.may_list(session.owner)]
 
-    async def open(self, options: SessionOptions, owner: str = "") -> Session:
-        """Make a session and enter its room.
+    async def open(self, options: SessionOptions, owner: Owner = LOCAL) -> Session:
+        """Open a session and enter its room.
 
-        Raises: PeersError, ToolError; nothing is left behind then.
+        Raises: PeersError, ToolError; everything is released then.
         """
         if len(self._sessions) + self._coming >= self.settings.max_sessions:
             raise ToolError(f"there are {self.settings.max_sessions} sessions already; end one with vdo_disconnect")
@@ -75,45 +75,50 @@ class Sessions:
         if self._is_closed:
             await session.close()
             raise ToolError("the server is stopping")
+        session.used_at = self.clock()
         self._sessions[session.id] = session
         return session
 
     async def end(self, session: Session) -> str:
-        """Leave a room, and forget the session; when that was."""
+        """Close and remove a session; return the time."""
         self._sessions.pop(session.id, None)
         return await session.close()
 
     async def close(self) -> None:
-        """Leave all rooms; there will be no more."""
+        """Close all sessions, and refuse new ones."""
         self._is_closed = True
         sessions = list(self._sessions.values())
         self._sessions.clear()
         if not sessions:
             return
         closing = [asyncio.create_task(self._closed(session)) for session in sessions]
-        _, late = await asyncio.wait(closing, timeout=bounds.PEER_GOODBYE_S)
+        _, late = await asyncio.wait(closing, timeout=limits.PEER_GOODBYE_S)
         for task in late:
             task.cancel()
         if late:
             await asyncio.wait(late)
 
     async def _load(self) -> None:
-        """Load what rooms are made of, without keeping anybody waiting: it is a lot."""
+        """Import the modules and the engine of rooms in a thread: it takes long, and the event loop must not wait."""
         if not self._is_loaded:
             await asyncio.to_thread(_load_rooms, self.settings.engine)
             self._is_loaded = True
 
     async def keep_tidy(self) -> None:
-        """Get ready for the first session, then close those that nobody uses any longer; goes on for ever."""
-        await asyncio.sleep(_READY_S)
+        """Preload the engine, then close unused sessions at intervals, until cancelled."""
+        await asyncio.sleep(limits.PEER_PRELOAD_S)
         await self._load()
         while True:
-            await asyncio.sleep(min(_LOOK_EVERY_S, self.settings.session_idle_s))
-            for session in list(self._sessions.values()):
-                is_forgotten = time.monotonic() - session.used_at > self.settings.session_idle_s
-                if is_forgotten and not session.is_busy:
-                    del self._sessions[session.id]
-                    await self._closed(session)
+            await asyncio.sleep(min(limits.PEER_SESSION_CHECK_S, self.settings.session_idle_s))
+            await self.close_idle()
+
+    async def close_idle(self) -> None:
+        """Close the sessions that were unused for `session_idle_s` and have no file transfer in progress."""
+        for session in list(self._sessions.values()):
+            is_idle = self.clock() - session.used_at > self.settings.session_idle_s
+            if is_idle and not session.is_busy:
+                self._sessions.pop(session.id, None)
+                await self._closed(session)
 
     @staticmethod
     async def _closed(session: Session) -> None:
@@ -122,11 +127,10 @@ class Sessions:
         except Exception:
             logger.exception("a session did not end well")
 
+    def _make_mesh(self, options: RoomOptions, listener: Listener) -> Room:
+        from hubbub.packs.peers.mesh import Mesh
 
-def _make_mesh(options: RoomOptions, listener: Listener) -> Room:
-    from hubbub.packs.peers.mesh import Mesh
-
-    return Mesh(options, listener)
+        return Mesh(options, listener, turns=self._turns)
 
 
 def _load_rooms(engine: str) -> None:
@@ -136,4 +140,4 @@ def _load_rooms(engine: str) -> None:
     try:
         load_engine(engine)
     except EngineMissing:
-        pass  # Whoever connects is told.
+        pass  # `vdo_connect` reports it.

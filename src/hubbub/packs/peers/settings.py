@@ -1,12 +1,12 @@
-"""What can be set about the peers pack."""
+"""Settings of the peers pack."""
 
 import re
 from typing import Annotated, Final, Literal
 
 import msgspec
 
-from hubbub import bounds
-from hubbub.settings import Secret, setting
+from hubbub import Secret, setting
+from hubbub.packs.peers import limits
 
 _ID: Final = re.compile("[A-Za-z0-9]")
 
@@ -30,7 +30,9 @@ class PeersSettings(msgspec.Struct, frozen=True, kw_only=True):
     files: Annotated[
         tuple[str, ...],
         setting(
-            "A folder below which files are read and written; otherwise the one that Hubbub runs in.", form="FOLDER"
+            "A folder below which files are read and written. Default: the working directory without hidden files, or "
+            "a private folder in the data folder if that is your home, a system folder or not writable.",
+            form="FOLDER",
         ),
     ] = ()
     join_token_secret: Annotated[
@@ -78,10 +80,10 @@ class PeersSettings(msgspec.Struct, frozen=True, kw_only=True):
             env="VDON_MCP_REQUIRE_SESSION_MAC",
         ),
     ] = False
-    max_peers: Annotated[int, setting("Peers of one session at once.", ge=1, le=1000)] = bounds.PEERS_IN_A_ROOM
-    max_sessions: Annotated[int, setting("Sessions at once.", ge=1, le=1000)] = bounds.PEER_SESSIONS
+    max_peers: Annotated[int, setting("Peers of one session at once.", ge=1, le=1000)] = limits.PEERS_IN_A_ROOM
+    max_sessions: Annotated[int, setting("Sessions at once.", ge=1, le=1000)] = limits.PEER_SESSIONS
     session_idle_s: Annotated[float, setting("How long nobody may use a session before it is closed.", gt=0)] = (
-        bounds.PEER_SESSION_IDLE_S
+        limits.PEER_SESSION_IDLE_S
     )
     bulk_connections: Annotated[
         int, setting("Connections to each peer for files; more than one helps where packets are lost.", ge=1, le=4)
@@ -89,11 +91,13 @@ class PeersSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         secret = self.join_token_secret.reveal().strip() if self.join_token_secret else ""
+        if self.join_token_secret is not None and not secret:
+            raise ValueError("join_token_secret is empty: give a secret, or leave it out for none")
         if self.enforce_join_token and not secret and self.join_token_keyring is None:
             raise ValueError(
                 "enforce_join_token needs a secret to check tokens with; give --join-token-secret, "
                 "VDON_MCP_JOIN_TOKEN_SECRET, VDON_MCP_JOIN_TOKEN_SECRET_FILE or VDON_MCP_JOIN_TOKEN_KEYRING"
             )
-        # An empty list lets everybody in, so one of which nothing is left must not become one.
+        # An empty list allows every peer, so a list without any valid id must not become empty.
         if self.allow_peer_stream_ids and not any(map(_ID.search, self.allow_peer_stream_ids)):
             raise ValueError("allow_peer_stream_ids has no stream id in it: they are made of letters, digits and _")

@@ -1,14 +1,17 @@
-"""Shared state: the last writer of each key wins, and everybody agrees on who that was.
+"""Shared state: a last-writer-wins map on which all peers converge. Pure.
 
-Entries are ordered by (clock, actor, value); of two, all ends keep the greater, so they
-agree in whatever order entries come, twice or by detours. The clock is Lamport's: a
-write is later than everything its writer has seen. `digest` tells whether two ends
-differ without sending it all. Pure; `set` is called for local writes, `apply` for those
-of others.
+Entries are ordered by (clock, actor, value); every peer keeps the greater of two, so peers converge in whatever order
+entries arrive, repeatedly or by detours. The clock is a Lamport clock: a write is later than everything its writer has
+seen. `digest` shows whether two peers differ without sending all entries. `set` is called for local writes, `apply` for
+those of peers.
 
-Nobody can use up the clock for the others: one that is ahead of Unix time in
-milliseconds is not taken until time has come that far. So ends agree in the end, and
-counting on is always possible.
+No peer can exhaust the clock for others: a clock too far ahead of Unix time in milliseconds is not accepted until time
+has come that far. So peers converge in the end, and counting on is always possible. No peer can fill the table for
+others: one source (a peer that sends, or the local caller) holds at most `max_keys` and `max_bytes`, and a reserve of a
+seventh more is left for the others.
+
+A deleted key is remembered as an entry with the value null that is marked `deleted`, so that a peer that was away does
+not bring it back. Peers that do not know the mark see null.
 """
 
 from __future__ import annotations
@@ -16,82 +19,103 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from hubbub import bounds
+from hubbub import ArgumentsInvalid
+from hubbub.pack import Shares
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.failures import StateFull
 from hubbub.packs.peers.javascript import Unreadable, stringify
 
 _DIGEST_CHARACTERS: Final = 32
 _MODULUS: Final = 2**256
-_TIME_CHARACTERS: Final = 40
+_ADVICE: Final = "delete some with vdo_state_delete, or connect with a larger state_max_keys"
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One key's value, by whom and when."""
+    """The value of one key, with its writer and clock."""
 
     key: str
     value: Any
     actor: str
     clock: int
     updated_at: str
+    deleted: bool = False
 
     def is_later(self, other: Entry) -> bool:
-        """Whether this one wins over another of the same key.
+        """Return whether this entry wins over another of the same key.
 
-        The value is part of it for actors that lost their memory and used a clock twice.
+        The value is compared too, for actors that lost their state and used a clock value twice.
         """
         if self.clock != other.clock:
             return self.clock > other.clock
         if self.actor != other.actor:
             return _code_units(self.actor) > _code_units(other.actor)
-        return _code_units(stringify(self.value)) > _code_units(stringify(other.value))
+        own, others = _code_units(stringify(self.value)), _code_units(stringify(other.value))
+        # Peers that do not know deletions forward them as null.
+        return own > others if own != others else self.deleted and not other.deleted
 
 
 def _code_units(text: str) -> bytes:
-    """In the order in which JavaScript compares texts."""
+    """Encode a text so that bytes compare in the order in which JavaScript compares strings."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
+class _Holding(NamedTuple):
+    """The source whose share of keys and bytes an entry counts against."""
+
+    creator: str
+    writer: str
+    size: int
+
+
 class SharedState:
-    """The state as one end sees it."""
+    """The state as one peer sees it."""
 
     def __init__(
         self,
         actor: str,
         *,
-        max_keys: int = bounds.STATE_KEYS,
-        max_bytes: int = bounds.STATE_BYTES,
+        max_keys: int | None = None,
+        max_bytes: int | None = None,
         now: Callable[[], str] = lambda: "",
         unix_time: Callable[[], float] = time.time,
     ) -> None:
         self._actor = actor
-        self._max_keys = max_keys
-        self._max_bytes = max_bytes
+        self._max_keys = limits.STATE_KEYS if max_keys is None else max_keys
+        self._max_bytes = limits.STATE_BYTES if max_bytes is None else max_bytes
         self._now = now
         self._unix_time = unix_time
         self._entries: dict[str, Entry] = {}
-        self._sizes: dict[str, int] = {}
-        self._bytes = 0
+        self._deleted: dict[str, Entry] = {}
+        """Oldest deletion first."""
+        self._holdings: dict[str, _Holding] = {}
+        self._keys = _table(self._max_keys)
+        self._bytes = _table(self._max_bytes)
         self._clock = 0
         self._sum = 0
-        """Of the hashes of all entries, so that it costs nothing to tell what we have, and little to keep it up."""
+        """Sum of the hashes of all entries, so that the digest is cheap to read and to update."""
         self.ignored = 0
-        """Entries of others that found no room, or could not be read."""
+        """Number of entries from peers that were ignored: no room for them, or malformed."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def get(self, key: str) -> Entry | None:
-        """The entry of a key."""
+        """Return the entry of a key."""
         return self._entries.get(key)
 
     @property
     def entries(self) -> list[Entry]:
-        """All of them, by key."""
+        """All entries, by key."""
         return sorted(self._entries.values(), key=lambda entry: entry.key)
+
+    @property
+    def entries_and_deletions(self) -> list[Entry]:
+        """All entries and deletions that a peer needs to reach the same state, by key."""
+        return sorted((*self._entries.values(), *self._deleted.values()), key=lambda entry: entry.key)
 
     @property
     def actor_clock(self) -> dict[str, int]:
@@ -102,46 +126,61 @@ class SharedState:
         return clocks
 
     def set(self, key: str, value: Any) -> Entry:
-        """Write locally; the entry, for the others.
+        """Write locally; return the entry to send to peers.
 
         Raises:
             StateFull: there is no room for one more key, or for a value of this size.
-            ValueError: the key is empty or too long, or the value is not JSON or too large.
+            ArgumentsInvalid: the key is empty or too long, or the value is too large.
+            Unreadable: the value is not JSON.
         """
-        if not key.strip() or len(key) > bounds.STATE_KEY_CHARACTERS:
-            raise ValueError(f"invalid key: it must have 1 to {bounds.STATE_KEY_CHARACTERS} characters")
+        if not key.strip() or len(key) > limits.STATE_KEY_CHARACTERS:
+            raise ArgumentsInvalid(f"invalid key: it must have 1 to {limits.STATE_KEY_CHARACTERS} characters")
         size = _size(key, value)
-        if size > bounds.STATE_ENTRY_BYTES:
-            raise ValueError(f"invalid value: it takes {size} bytes, and {bounds.STATE_ENTRY_BYTES} is the most")
-        if key not in self._entries and len(self._entries) >= self._max_keys:
-            raise StateFull(f"the shared state is full: it has {self._max_keys} keys")
-        if not self._has_room(key, size):
-            raise StateFull(f"the shared state is full: it has {self._bytes} bytes")
+        if size > limits.STATE_ENTRY_BYTES:
+            raise ArgumentsInvalid(f"invalid value: it takes {size} bytes, and {limits.STATE_ENTRY_BYTES} is the most")
+        if not self._has_place(key, self._actor):
+            raise StateFull(f"the shared state is full: it has {len(self._entries)} keys; {_ADVICE}")
+        if not self._has_bytes(key, size, self._actor):
+            raise StateFull(f"the shared state is full: it has {self._bytes.total} bytes; {_ADVICE}")
         entry = Entry(key, value, self._actor, self._clock + 1, self._now())
-        self._keep(entry, size)
+        self._keep(entry, size, self._actor)
         return entry
 
-    def apply(self, fields: Mapping[str, Any] | Entry) -> Entry | None:
-        """Take an entry of somebody else; the entry if it won, None if ours is later or it cannot be taken."""
+    def delete(self, key: str) -> Entry | None:
+        """Delete locally; return the entry to send to peers, or None if there is no such key."""
+        if key not in self._entries:
+            return None
+        entry = Entry(key, None, self._actor, self._clock + 1, self._now(), deleted=True)
+        self._bury(entry)
+        return entry
+
+    def apply(self, fields: Mapping[str, Any] | Entry, source: str = "") -> Entry | None:
+        """Merge an entry that `source` sent; return it if it changed something, else None."""
         entry = fields if isinstance(fields, Entry) else self._read(fields)
         if entry is None:
             self.ignored += 1
             return None
-        # Also an entry that loses was seen: our next write must be later.
+        # An entry that loses counts as seen, too: our next write must be later.
         self._clock = max(self._clock, entry.clock)
         current = self._entries.get(entry.key)
-        if current is not None and not entry.is_later(current):
+        known = current or self._deleted.get(entry.key)
+        if known is not None and not entry.is_later(known):
             return None
+        if entry.deleted:
+            self._bury(entry)
+            return None if current is None else entry
         size = _size(entry.key, entry.value)
-        if not self._has_room(entry.key, size) or (current is None and len(self._entries) >= self._max_keys):
+        if not self._has_place(entry.key, source) or not self._has_bytes(entry.key, size, source):
             self.ignored += 1
             return None
-        self._keep(entry, size)
+        self._keep(entry, size, source)
         return entry
 
-    def merge(self, offered: Iterable[Any], actor_clock: Mapping[str, Any] | None = None) -> list[Entry]:
-        """Take a snapshot; the entries that won."""
-        won = [self.apply(fields) if isinstance(fields, dict | Entry) else None for fields in offered]
+    def merge(
+        self, offered: Iterable[Any], actor_clock: Mapping[str, Any] | None = None, source: str = ""
+    ) -> list[Entry]:
+        """Merge a snapshot that `source` sent; return the entries that changed something."""
+        won = [self.apply(fields, source) if isinstance(fields, dict | Entry) else None for fields in offered]
         for clock in (actor_clock or {}).values():
             if self._is_clock(clock):
                 self._clock = max(self._clock, clock)
@@ -149,44 +188,84 @@ class SharedState:
 
     @property
     def digest(self) -> str:
-        """The same for two ends if and only if they have the same entries."""
+        """A digest that is equal for two peers if and only if they have the same entries."""
         return f"{self._sum:064x}"[:_DIGEST_CHARACTERS]
 
-    def _has_room(self, key: str, size: int) -> bool:
-        return self._bytes - self._sizes.get(key, 0) + size <= self._max_bytes
+    def _has_place(self, key: str, source: str) -> bool:
+        if key in self._entries:
+            return True
+        return self._keys.held_by(source) < self._max_keys and self._keys.has_room(source)
 
-    def _keep(self, entry: Entry, size: int) -> None:
-        before = self._entries.get(entry.key)
-        self._bytes += size - self._sizes.get(entry.key, 0)
-        self._sizes[entry.key] = size
+    def _has_bytes(self, key: str, size: int, source: str) -> bool:
+        before = self._holdings.get(key)
+        if before is None:
+            return self._bytes.held_by(source) + size <= self._max_bytes and self._bytes.has_room(source, size)
+        if size <= before.size:
+            return True
+        self._bytes.give_back(before.writer, before.size)
+        has_room = self._bytes.held_by(source) + size <= self._max_bytes and self._bytes.has_room(source, size)
+        self._bytes.take(before.writer, before.size)
+        return has_room
+
+    def _keep(self, entry: Entry, size: int, source: str) -> None:
+        before = self._holdings.get(entry.key)
+        creator = source if before is None else before.creator
+        self._remove(entry.key)
+        self._deleted.pop(entry.key, None)
+        self._keys.take(creator)
+        self._bytes.take(source, size)
+        self._holdings[entry.key] = _Holding(creator, source, size)
         self._entries[entry.key] = entry
         self._clock = max(self._clock, entry.clock)
-        self._sum = (self._sum + _hash(entry) - (0 if before is None else _hash(before))) % _MODULUS
+        self._sum = (self._sum + _hash(entry)) % _MODULUS
+
+    def _bury(self, entry: Entry) -> None:
+        self._remove(entry.key)
+        self._deleted.pop(entry.key, None)
+        self._deleted[entry.key] = entry
+        self._clock = max(self._clock, entry.clock)
+        if len(self._deleted) > limits.STATE_DELETED_KEYS:
+            del self._deleted[next(iter(self._deleted))]
+
+    def _remove(self, key: str) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return
+        creator, writer, size = self._holdings.pop(key)
+        self._keys.give_back(creator)
+        self._bytes.give_back(writer, size)
+        self._sum = (self._sum - _hash(entry)) % _MODULUS
 
     def _read(self, fields: Mapping[str, Any]) -> Entry | None:
         key, actor, clock = fields.get("key"), fields.get("actor"), fields.get("clock")
-        if not isinstance(key, str) or not key.strip() or len(key) > bounds.STATE_KEY_CHARACTERS:
+        if not isinstance(key, str) or not key.strip() or len(key) > limits.STATE_KEY_CHARACTERS:
             return None
         if not self._is_clock(clock):
             return None
-        value = fields.get("value")
+        is_deleted = fields.get("deleted") is True
+        value = None if is_deleted else fields.get("value")
         try:
             size = _size(key, value)
         except Unreadable:
             return None
-        if size > bounds.STATE_ENTRY_BYTES:
+        if size > limits.STATE_ENTRY_BYTES:
             return None
-        # The original takes an entry without an actor for its receiver's own, which makes two of it.
-        name = actor if isinstance(actor, str) and len(actor) <= bounds.SIGNAL_NAME_CHARACTERS else ""
+        # The VDO.Ninja bridge attributes an entry without an actor to the receiver, which makes two entries of it.
+        name = actor if isinstance(actor, str) and len(actor) <= limits.SIGNAL_NAME_CHARACTERS else ""
         written = fields.get("updated_at")
-        is_time = isinstance(written, str) and len(written) <= _TIME_CHARACTERS
-        return Entry(key, value, name, int(clock or 0), str(written) if is_time else "")
+        is_time = isinstance(written, str) and len(written) <= limits.STATE_TIME_CHARACTERS
+        return Entry(key, value, name, int(clock or 0), str(written) if is_time else "", is_deleted)
 
     def _is_clock(self, clock: object) -> bool:
         if not isinstance(clock, int) or isinstance(clock, bool) or clock <= 0:
             return False
-        latest = int(self._unix_time() * 1000) + bounds.STATE_CLOCK_AHEAD_MS
-        return clock <= min(latest, bounds.STATE_CLOCK)
+        latest = int(self._unix_time() * 1000) + limits.STATE_CLOCK_AHEAD_MS
+        return clock <= min(latest, limits.STATE_CLOCK)
+
+
+def _table(most_of_one: int) -> Shares:
+    """Usage by source: one source may use `most_of_one`; the reserve above that is left for the others."""
+    return Shares.sized_for_one(most_of_one)
 
 
 def _hash(entry: Entry) -> int:
@@ -195,8 +274,8 @@ def _hash(entry: Entry) -> int:
 
 
 def _size(key: str, value: Any) -> int:
-    """What an entry takes.
+    """Return the size of an entry in bytes.
 
-    Raises: Unreadable, if JSON cannot say it.
+    Raises: Unreadable, if JSON cannot represent it.
     """
     return len(stringify(key).encode()) + len(stringify(value).encode())

@@ -1,35 +1,28 @@
-"""`hubbub signal`: the place where peers meet.
+"""The command `hubbub signal`: a signalling server, where peers find each other.
 
-It hands on sealed descriptions until two peers have found each other, and sees nothing
-of what they exchange then. It listens to this machine only, unless told otherwise.
+It relays encrypted descriptions until two peers are connected, and sees nothing of what they exchange then. It listens
+on loopback by default.
 """
 
 from __future__ import annotations
 
-import asyncio
-import signal
-import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-from hubbub import bounds
-from hubbub.net.listening import cannot_listen, refuse_strangers
+from hubbub.pack import format_address, listen_error, require_loopback, run_service
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.signal_rules import SignalLimits
 
 
 def main(arguments: list[str]) -> int:
-    """Serve until a signal comes; the exit code.
+    """Run the server until a signal arrives; return the exit code.
 
     Raises: SettingsError.
     """
     given = _parser().parse_args(arguments)
-    check_address(given.host, insecure=given.insecure)
-    try:
-        asyncio.run(_serve(given))
-    except (OSError, OverflowError) as error:
-        raise cannot_listen(given.host, given.port, error) from error
-    return 0
+    require_loopback(given.host, f"--host {given.host}", "let peers meet there", insecure=given.insecure)
+    return run_service("signalling server", _running(given))
 
 
 def _parser() -> ArgumentParser:
@@ -43,19 +36,19 @@ def _parser() -> ArgumentParser:
         metavar="URL",
         help="a web site whose pages may use it; may be repeated",
     )
-    parser.add_argument("--max-clients", type=_count, default=bounds.SIGNAL_CLIENTS, metavar="N", help="at once")
+    parser.add_argument("--max-clients", type=_count, default=limits.SIGNAL_CLIENTS, metavar="N", help="at once")
     parser.add_argument(
         "--max-clients-per-address",
         type=_count,
-        default=bounds.SIGNAL_CLIENTS_OF_ONE_ADDRESS,
+        default=limits.SIGNAL_CLIENTS_OF_ONE_ADDRESS,
         metavar="N",
         help="at once",
     )
     parser.add_argument(
-        "--max-clients-per-room", type=_count, default=bounds.SIGNAL_CLIENTS_OF_ONE_ROOM, metavar="N", help="at once"
+        "--max-clients-per-room", type=_count, default=limits.SIGNAL_CLIENTS_OF_ONE_ROOM, metavar="N", help="at once"
     )
     parser.add_argument(
-        "--idle-s", type=float, default=bounds.SIGNAL_IDLE_S, metavar="SECONDS", help="silence after which one is gone"
+        "--idle-s", type=float, default=limits.SIGNAL_IDLE_S, metavar="SECONDS", help="silence after which one is gone"
     )
     parser.add_argument(
         "--insecure", action="store_true", help="allow an address that others can reach; they may meet here too"
@@ -70,37 +63,18 @@ def _count(text: str) -> int:
     return number
 
 
-def check_address(host: str, *, insecure: bool) -> None:
-    """Refuse an address that strangers reach, unless that is meant.
-
-    Raises: SettingsError.
-    """
-    if not insecure:
-        refuse_strangers(host, f"--host {host}", "let peers meet there")
-
-
-async def _serve(given: Namespace) -> None:
+@asynccontextmanager
+async def _running(given: Namespace) -> AsyncIterator[str]:
     from hubbub.packs.peers.signal_server import SignalServer
 
-    limits = SignalLimits(
+    signal_limits = SignalLimits(
         clients=given.max_clients,
         clients_of_one_address=given.max_clients_per_address,
         clients_of_one_room=given.max_clients_per_room,
     )
-    stopped = asyncio.Event()
-    _on_signals(stopped.set)
-    server = SignalServer(limits, allowed_origins=given.allowed_origin, idle_s=given.idle_s)
-    async with server.running(given.host, given.port) as port:
-        host = f"[{given.host}]" if ":" in given.host else given.host
-        sys.stderr.write(f"hubbub: signalling server listens on ws://{host}:{port} · Ctrl+C stops it\n")
-        sys.stderr.flush()
-        await stopped.wait()
-
-
-def _on_signals(stop: Callable[[], Any]) -> None:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        try:
-            loop.add_signal_handler(number, stop)
-        except NotImplementedError:  # Windows, where Ctrl+C interrupts the loop itself.
-            return
+    server = SignalServer(signal_limits, allowed_origins=given.allowed_origin, idle_s=given.idle_s)
+    try:
+        async with server.running(given.host, given.port) as port:
+            yield f"ws://{format_address(given.host, port)}"
+    except (OSError, OverflowError) as error:
+        raise listen_error(given.host, given.port, error) from error

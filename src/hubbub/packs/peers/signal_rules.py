@@ -1,8 +1,9 @@
-"""What a signalling server does with a message: the rules, without any network.
+"""The rules of the signalling server, without I/O: which messages follow from one of a client.
 
-Each client gets a UUID, which it never states itself; rooms know nothing of each other;
-whatever has a UUID and no request is handed on with the sender's in its place. Bounds
-keep one client, one address and one room from taking it all. `signal_server` calls it.
+Each client gets a UUID from the server and never states it itself. Rooms are isolated from each other. A message with a
+UUID and no request is relayed to that client, with the sender's UUID in its place. Clients without a room reach each
+other by stream id only, and never those in a room: to join a room one has to know its name. Limits keep one client, one
+address and one room from using up the server. `signal_server` calls it.
 """
 
 from __future__ import annotations
@@ -14,73 +15,113 @@ from typing import Any, Final, TypeAlias, TypeGuard
 
 import msgspec
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
+from hubbub.packs.peers.failures import PeersError
 from hubbub.packs.peers.javascript import Unreadable, parse
 
 TAKEN: Final = "Stream ID is already in use."
-"""The original looks for these words."""
+"""The VDO.Ninja bridge searches for these words."""
 
 
-class Parted(Exception):
-    """This client is not served any longer; the text is told to it."""
+class Parted(PeersError):
+    """The client is disconnected; the text is sent to it as the reason."""
 
 
 class SignalLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is served."""
+    """Limits of one server."""
 
-    clients: int = bounds.SIGNAL_CLIENTS
-    clients_of_one_address: int = bounds.SIGNAL_CLIENTS_OF_ONE_ADDRESS
-    clients_of_one_room: int = bounds.SIGNAL_CLIENTS_OF_ONE_ROOM
-    messages: int = bounds.SIGNAL_MESSAGES
-    messages_s: float = bounds.SIGNAL_MESSAGES_S
+    clients: int = msgspec.field(default_factory=lambda: limits.SIGNAL_CLIENTS)
+    clients_of_one_address: int = msgspec.field(default_factory=lambda: limits.SIGNAL_CLIENTS_OF_ONE_ADDRESS)
+    clients_of_one_room: int = msgspec.field(default_factory=lambda: limits.SIGNAL_CLIENTS_OF_ONE_ROOM)
+    messages: int = msgspec.field(default_factory=lambda: limits.SIGNAL_MESSAGES)
+    bytes: int = msgspec.field(default_factory=lambda: limits.SIGNAL_BYTES)
+    messages_s: float = msgspec.field(default_factory=lambda: limits.SIGNAL_MESSAGES_S)
 
 
 class Client:
-    """Somebody connected."""
+    """A connected client."""
 
     def __init__(self, address: str) -> None:
         self.uuid = str(uuid.uuid4())
         self.address = address
         self.room: str | None = None
         self.stream_id: str | None = None
-        self.times: deque[float] = deque()
-        """When its last messages came."""
+        self.has_asked = False
+        """Whether it has joined a room, or seeded or requested a stream id."""
+        self.recent: deque[tuple[float, int, int]] = deque()
+        """Time, count and bytes of its recent messages."""
+        self.messages = self.bytes = 0
+        """Totals of `recent`."""
 
     @property
     def listed(self) -> dict[str, str]:
-        """As others in its room see it."""
+        """The client as others in its room see it."""
         return {"UUID": self.uuid} if self.stream_id is None else {"UUID": self.uuid, "streamID": self.stream_id}
+
+
+class _Room:
+    """Clients that can reach each other."""
+
+    def __init__(self) -> None:
+        self.members: dict[str, Client] = {}
+        """By UUID."""
+        self.streams: dict[str, Client] = {}
+        """By stream id."""
+        self.director: Client | None = None
+        """The first client that claimed the room. Only a title: it has no rights on the server."""
+
+    def add(self, client: Client) -> None:
+        self.members[client.uuid] = client
+        if client.stream_id is not None:
+            self.streams[client.stream_id] = client
+
+    def remove(self, client: Client) -> None:
+        del self.members[client.uuid]
+        if client.stream_id is not None:
+            del self.streams[client.stream_id]
+        if self.director is client:
+            self.director = None
+
+    def name(self, client: Client, stream_id: str) -> None:
+        if client.stream_id is not None:
+            del self.streams[client.stream_id]
+        client.stream_id = stream_id
+        self.streams[stream_id] = client
+
+    def others(self, client: Client) -> list[Client]:
+        return [other for other in self.members.values() if other is not client]
 
 
 Delivery: TypeAlias = tuple[Client, dict[str, Any]]
 
 
 class Switchboard:
-    """Who is there, and who hears what."""
+    """The clients and rooms of one server, and the routing of messages between them."""
 
     def __init__(self, limits: SignalLimits | None = None, *, clock: Callable[[], float]) -> None:
         self._limits = limits or SignalLimits()
         self._clock = clock
         self._clients: dict[str, Client] = {}
         self._addresses: Counter[str] = Counter()
-        self._rooms: dict[str, dict[str, Client]] = {}
+        self._rooms: dict[str, _Room] = {}
+        self._roomless = _Room()
         self.handed_on = 0
         self.refused = 0
 
     @property
     def clients(self) -> int:
-        """How many are connected."""
+        """Number of connected clients."""
         return len(self._clients)
 
     @property
     def rooms(self) -> int:
-        """How many rooms have somebody in them."""
+        """Number of rooms with clients."""
         return len(self._rooms)
 
     def arrive(self, address: str) -> Client:
-        """Somebody connects.
+        """Add a client that connects.
 
-        Raises: Parted, if there is no room for them.
+        Raises: Parted, if a limit of clients is reached.
         """
         if len(self._clients) >= self._limits.clients:
             raise self._refusal("too many clients; try again later")
@@ -89,10 +130,11 @@ class Switchboard:
         client = Client(address)
         self._clients[client.uuid] = client
         self._addresses[address] += 1
+        self._roomless.add(client)
         return client
 
     def depart(self, client: Client) -> None:
-        """Forget somebody. Nobody is told: no client understands it."""
+        """Remove a client. The others are not notified, because clients do not understand such a message."""
         if self._clients.pop(client.uuid, None) is None:
             return
         self._leave(client)
@@ -101,11 +143,12 @@ class Switchboard:
             del self._addresses[client.address]
 
     def receive(self, client: Client, text: str | bytes) -> list[Delivery]:
-        """What is to be said to whom because of this message.
+        """Handle a message; return what to send to whom.
 
-        Raises: Parted, if the client has to go.
+        Raises: Parted, if the client is to be disconnected.
         """
-        self._count(client)
+        if not self._count(client, 1, len(text)):
+            raise self._refusal("too many messages, or too large ones")
         try:
             message = parse(text)
         except Unreadable:
@@ -114,78 +157,116 @@ class Switchboard:
             raise self._refusal("that was not an object")
         match message.get("request"):
             case "joinroom":
-                return self._join(client, message.get("roomid"))
+                return self._join(client, message.get("roomid"), claims=message.get("claim") is True)
             case "seed":
                 return self._seed(client, message.get("streamID"))
             case "play":
                 return self._play(client, message.get("streamID"))
-            case None if "UUID" in message:
+            case None if message.get("UUID") is not None:
                 return self._hand_on(client, message)
+            case None if message.get("__fallback") is True and "pipe" in message:
+                return self._broadcast(client, message, len(text))
             case None if message.get("leave") is True:
                 self._leave(client)
+                client.room = client.stream_id = None
+                self._roomless.add(client)
+            case None:
+                pass
+            case unknown:
+                return [(client, _error("unsupported_request", f"unknown request {str(unknown)[:40]!r}"))]
         return []
 
-    # -- the rules ---------------------------------------------------------------
+    # -- rules -------------------------------------------------------------------
 
-    def _join(self, client: Client, room: object) -> list[Delivery]:
-        if not _is_name(room):
-            return [(client, _error("roomid must be a short text"))]
-        members = self._rooms.get(room, {})
-        if client.uuid not in members:
-            if len(members) >= self._limits.clients_of_one_room:
+    def _join(self, client: Client, name: object, *, claims: bool) -> list[Delivery]:
+        if not _is_name(name):
+            return [(client, _error("invalid_room", "roomid must be a short text"))]
+        room = self._rooms.get(name) or _Room()
+        deliveries: list[Delivery] = []
+        if client.room != name:
+            if len(room.members) >= self._limits.clients_of_one_room:
                 self.refused += 1
-                return [(client, _error("The room is full"))]
+                return [(client, _error("room_full", "The room is full"))]
             self._leave(client)
-            members = self._rooms.setdefault(room, {})
-            client.room = room
-            members[client.uuid] = client
-        others = [other for other in members.values() if other is not client]
-        # `seeding`: that we answer a `seed`, which no client of others expects.
-        listing = {"request": "listing", "list": [other.listed for other in others], "seeding": True}
-        return [(client, listing), *((other, {"request": "someonejoined", **client.listed}) for other in others)]
+            if client.stream_id in room.streams:
+                client.stream_id = None
+                deliveries.append((client, _alert_taken()))
+            self._rooms[name] = room
+            client.room, client.has_asked = name, True
+            room.add(client)
+            news = {"request": "someonejoined", **client.listed}
+            deliveries += [(other, news) for other in room.others(client)]
+        # `seeding`: we answer a `seed`; clients of other servers do not expect that.
+        listing: dict[str, Any] = {"request": "listing", "seeding": True}
+        listing["list"] = [other.listed for other in room.others(client)]
+        if claims:
+            room.director = room.director or client
+            listing["claim"] = room.director is client
+        if room.director is not None:
+            listing["director"] = room.director.uuid
+        return [(client, listing), *deliveries]
 
     def _seed(self, client: Client, stream_id: object) -> list[Delivery]:
         if not _is_name(stream_id):
-            return [(client, _error("streamID must be a short text"))]
-        if client.room is None:
-            return [(client, _error("join a room first"))]
-        others = [other for other in self._rooms[client.room].values() if other is not client]
-        if any(other.stream_id == stream_id for other in others):
+            return [(client, _error("invalid_stream_id", "streamID must be a short text"))]
+        place, is_new = self._place_of(client), client.stream_id != stream_id
+        if place.streams.get(stream_id, client) is not client:
             self.refused += 1
-            return [(client, {"request": "alert", "message": TAKEN})]
-        client.stream_id = stream_id
+            return [(client, _alert_taken())]
+        place.name(client, stream_id)
+        client.has_asked = True
+        told = place.others(client) if is_new and client.room is not None else []
         news = {"request": "videoaddedtoroom", **client.listed}
-        return [(client, {"request": "seeded", "streamID": stream_id}), *((other, news) for other in others)]
+        return [(client, {"request": "seeded", "streamID": stream_id}), *((other, news) for other in told)]
 
     def _play(self, client: Client, stream_id: object) -> list[Delivery]:
-        for other in self._rooms.get(client.room or "", {}).values():
-            if other.stream_id == stream_id and other is not client and stream_id is not None:
-                return [(other, {"request": "offerSDP", "UUID": client.uuid})]
-        return []
+        if not _is_name(stream_id):
+            return [(client, _error("invalid_stream_id", "streamID must be a short text"))]
+        client.has_asked = True
+        publisher = self._place_of(client).streams.get(stream_id, client)
+        return [] if publisher is client else [(publisher, {"request": "offerSDP", "UUID": client.uuid})]
 
     def _hand_on(self, client: Client, message: dict[str, Any]) -> list[Delivery]:
         to = message["UUID"]
-        other = self._rooms.get(client.room or "", {}).get(to) if isinstance(to, str) else None
+        other = self._place_of(client).members.get(to) if isinstance(to, str) else None
         if other is None or other is client:
             return []
         self.handed_on += 1
         return [(other, {**message, "UUID": client.uuid})]
 
-    def _leave(self, client: Client) -> None:
-        if client.room is not None:
-            members = self._rooms[client.room]
-            del members[client.uuid]
-            if not members:
-                del self._rooms[client.room]
-        client.room = client.stream_id = None
+    def _broadcast(self, client: Client, message: dict[str, Any], size: int) -> list[Delivery]:
+        """Relay data to the whole room for a client that has no channel to them."""
+        others = [] if client.room is None else self._place_of(client).others(client)
+        if not self._count(client, len(others), len(others) * size):
+            self.refused += 1
+            return [
+                (client, _error("rate_limited", "too much data for the whole room; send less, or send to one peer"))
+            ]
+        self.handed_on += len(others)
+        return [(other, {**message, "UUID": client.uuid}) for other in others]
 
-    def _count(self, client: Client) -> None:
-        now, times = self._clock(), client.times
-        times.append(now)
-        while times[0] <= now - self._limits.messages_s:
-            times.popleft()
-        if len(times) > self._limits.messages:
-            raise self._refusal("too many messages")
+    def _place_of(self, client: Client) -> _Room:
+        return self._roomless if client.room is None else self._rooms[client.room]
+
+    def _leave(self, client: Client) -> None:
+        place = self._place_of(client)
+        place.remove(client)
+        if client.room is not None and not place.members:
+            del self._rooms[client.room]
+
+    def _count(self, client: Client, messages: int, size: int) -> bool:
+        """Count what a client sends against its limit; return False, without counting, if it is above it."""
+        now, recent = self._clock(), client.recent
+        while recent and recent[0][0] <= now - self._limits.messages_s:
+            _, count, bytes_ = recent.popleft()
+            client.messages -= count
+            client.bytes -= bytes_
+        if client.messages + messages > self._limits.messages or client.bytes + size > self._limits.bytes:
+            return False
+        recent.append((now, messages, size))
+        client.messages += messages
+        client.bytes += size
+        return True
 
     def _refusal(self, reason: str) -> Parted:
         self.refused += 1
@@ -193,8 +274,12 @@ class Switchboard:
 
 
 def _is_name(value: object) -> TypeGuard[str]:
-    return isinstance(value, str) and 0 < len(value) <= bounds.SIGNAL_NAME_CHARACTERS
+    return isinstance(value, str) and 0 < len(value) <= limits.SIGNAL_NAME_CHARACTERS
 
 
-def _error(message: str) -> dict[str, Any]:
-    return {"request": "error", "message": message}
+def _error(code: str, message: str) -> dict[str, Any]:
+    return {"request": "error", "code": code, "message": message}
+
+
+def _alert_taken() -> dict[str, Any]:
+    return {"request": "alert", "code": "stream_id_taken", "message": TAKEN}

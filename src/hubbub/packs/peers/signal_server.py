@@ -1,8 +1,8 @@
 """The signalling server on a port: WebSockets around `signal_rules`, with health and metrics.
 
-The one module that imports `websockets`. It sees no data of peers, and of their
-descriptions only what the room's password does not seal. A page of a stranger's site
-may not use it from inside a browser: its `Origin` is checked.
+The only module of the pack that imports `websockets`. It sees no data of peers, and of their descriptions only what the
+room's password does not encrypt. The `Origin` header is checked, so that pages of other web sites cannot use it from a
+browser.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from hubbub import bounds
-from hubbub.observe import CONTENT_TYPE, Metrics
+from hubbub.pack import Metrics, network_prefix, rate_limit_logger
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.javascript import stringify
 from hubbub.packs.peers.signal_rules import Client, Parted, SignalLimits, Switchboard
 
@@ -32,7 +32,7 @@ _LOOPBACK: Final = frozenset(("127.0.0.1", "localhost", "::1"))
 
 
 class _Line:
-    """What waits to be said to one client."""
+    """The queue of messages to one client."""
 
     def __init__(self, socket: ServerConnection) -> None:
         self.socket = socket
@@ -40,15 +40,15 @@ class _Line:
         self._bytes = 0
 
     def say(self, text: str) -> None:
-        """Queue one message; a client that does not read loses its connection."""
+        """Queue one message; a client that reads too slowly is disconnected."""
         self._bytes += len(text)
-        if self._bytes > bounds.SIGNAL_QUEUE_BYTES:
+        if self._bytes > limits.SIGNAL_QUEUE_BYTES:
             self.socket.transport.abort()
             return
         self._waiting.put_nowait(text)
 
     async def keep_saying(self) -> None:
-        """Until cancelled, or the client is gone."""
+        """Send queued messages until cancelled, or until the client disconnects."""
         try:
             while True:
                 text = await self._waiting.get()
@@ -59,15 +59,21 @@ class _Line:
 
 
 def _counted(limit: int) -> type[ServerConnection]:
-    """Connections of which one address has only so many, also of those that never say what they want."""
+    """Return a connection class that limits connections of one address, including those that never finish opening."""
     open_ones: Counter[str] = Counter()
 
     class Counted(ServerConnection):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             super().connection_made(transport)
-            self._from = _address(self)
+            self._from = client_network(self)
             open_ones[self._from] += 1
             if open_ones[self._from] > limit:
+                self.transport.abort()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            # Pings are answered at once, even if the client does not read the answers.
+            if self.transport.get_write_buffer_size() > limits.SIGNAL_QUEUE_BYTES:
                 self.transport.abort()
 
         def connection_lost(self, exc: Exception | None) -> None:
@@ -80,23 +86,23 @@ def _counted(limit: int) -> type[ServerConnection]:
 
 
 class SignalServer:
-    """Serves one port."""
+    """Serves `signal_rules` on one port."""
 
     def __init__(
         self,
-        limits: SignalLimits | None = None,
+        signal_limits: SignalLimits | None = None,
         *,
         allowed_origins: Iterable[str] = (),
-        idle_s: float = bounds.SIGNAL_IDLE_S,
-        join_grace_s: float = bounds.SIGNAL_JOIN_GRACE_S,
+        idle_s: float | None = None,
+        join_grace_s: float | None = None,
     ) -> None:
-        limits = limits or SignalLimits()
-        self.board = Switchboard(limits, clock=time.monotonic)
-        # Twice as many as may stay, so that those who may not can still be told why.
-        self._connection = _counted(2 * limits.clients_of_one_address)
+        signal_limits = signal_limits or SignalLimits()
+        self.board = Switchboard(signal_limits, clock=time.monotonic)
+        # Twice the limit of clients, so that clients above the limit still receive the reason.
+        self._connection = _counted(2 * signal_limits.clients_of_one_address)
         self._allowed_origins = frozenset(allowed_origins)
-        self._idle_s = idle_s
-        self._join_grace_s = join_grace_s
+        self._idle_s = limits.SIGNAL_IDLE_S if idle_s is None else idle_s
+        self._join_grace_s = limits.SIGNAL_JOIN_GRACE_S if join_grace_s is None else join_grace_s
         self._lines: dict[str, _Line] = {}
         self._metrics = Metrics()
         self._metrics.gauge("signal_clients", "Clients connected.", lambda: self.board.clients)
@@ -106,29 +112,30 @@ class SignalServer:
 
     @asynccontextmanager
     async def running(self, host: str, port: int) -> AsyncIterator[int]:
-        """Listen meanwhile; gives the port, which is a free one for 0.
+        """Listen while the block runs; yield the port, a free one if `port` is 0.
 
-        Raises: OSError, if the address is taken.
+        Raises: OSError, if the address is in use.
         """
+        rate_limit_logger("websockets.server")  # It logs every client.
         async with serve(
             self._serve,
             host,
             port,
             process_request=self._before,
             create_connection=self._connection,
-            max_size=bounds.SIGNAL_MESSAGE_BYTES,
+            max_size=limits.SIGNAL_MESSAGE_BYTES,
             max_queue=16,
             # Half for the next ping, half for its answer.
             ping_interval=self._idle_s / 2,
             ping_timeout=self._idle_s / 2,
-            open_timeout=bounds.REQUEST_HEAD_S,
-            close_timeout=bounds.CLOSE_S,
+            open_timeout=limits.SIGNAL_OPEN_S,
+            close_timeout=limits.SIGNAL_CLOSE_S,
             compression=None,
             server_header=None,
         ) as server:
             yield next(iter(server.sockets)).getsockname()[1]
 
-    # -- before a WebSocket is opened ---------------------------------------------------
+    # -- before the WebSocket handshake -------------------------------------------------
 
     def _before(self, socket: ServerConnection, request: Request) -> Response | None:
         path = request.path.partition("?")[0]
@@ -137,7 +144,7 @@ class SignalServer:
                 state = {"status": "ok", "clients": self.board.clients, "rooms": self.board.rooms}
                 return _response(http.HTTPStatus.OK, "application/json", msgspec.json.encode(state))
             if path == "/metrics":
-                return _response(http.HTTPStatus.OK, CONTENT_TYPE, self._metrics.render())
+                return _response(http.HTTPStatus.OK, Metrics.content_type, self._metrics.render())
             return _response(http.HTTPStatus.UPGRADE_REQUIRED, "text/plain", b"This is a signalling server: ws://\n")
         if not self._may_come_from(request.headers.get("Origin")):
             self.board.refused += 1
@@ -156,7 +163,7 @@ class SignalServer:
 
     async def _serve(self, socket: ServerConnection) -> None:
         try:
-            client = self.board.arrive(_address(socket))
+            client = self.board.arrive(client_network(socket))
         except Parted as parted:
             await socket.close(_POLICY, str(parted))
             return
@@ -188,13 +195,14 @@ class SignalServer:
 
     @staticmethod
     def _check_joined(client: Client, socket: ServerConnection) -> None:
-        if client.room is None:
+        if not client.has_asked:
             socket.transport.abort()
 
 
-def _address(socket: ServerConnection) -> str:
+def client_network(socket: ServerConnection) -> str:
+    """Return the key of limits per address: an IPv4 address, or the /64 of an IPv6 address, which one host may own."""
     remote: Any = socket.remote_address
-    return str(remote[0]) if remote else ""
+    return network_prefix(str(remote[0])) if remote else ""
 
 
 def _response(status: http.HTTPStatus, media_type: str, body: bytes) -> Response:

@@ -1,8 +1,7 @@
-"""How two ends find each other: what is said to a signalling server, and by it.
+"""The signalling protocol: messages to and from a signalling server, through which two peers find each other.
 
-Messages are JSON objects; who they are from and for is written as a UUID that the server
-gives out. Here are the seam and the shapes; `signalling_client` speaks them,
-`signal_rules` is the other end.
+Messages are JSON objects; sender and recipient are UUIDs that the server assigns. This module has the interface and the
+message types; `signalling_client` implements the client, `signal_rules` the server.
 """
 
 from __future__ import annotations
@@ -13,52 +12,52 @@ from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.failures import WireError
-from hubbub.packs.peers.javascript import well_formed
+from hubbub.packs.peers.javascript import Unreadable, convert, well_formed
 
 Message: TypeAlias = Mapping[str, Any]
-WireName: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=bounds.SIGNAL_NAME_CHARACTERS)]
+WireName: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.SIGNAL_NAME_CHARACTERS)]
 
 USUAL_HOST: Final = "ws://127.0.0.1:8765"
 _PRIVATE: Final = re.compile(r"(?<=//)[^/?#]*@|[?#].*", re.DOTALL)
 
 
 def shown_host(host: str) -> str:
-    """An address for people: without who logs in there, and how."""
+    """Return the URL of a server for display, without credentials, query and fragment."""
     return _PRIVATE.sub("", host)
 
 
 class Member(msgspec.Struct, frozen=True):
-    """Somebody in the room, as the server lists them."""
+    """A member of the room, as the server lists it."""
 
     uuid: WireName = msgspec.field(name="UUID")
     stream_id: WireName | None = msgspec.field(name="streamID", default=None)
-    """On the wire: with the suffix that the password makes."""
+    """As on the wire: with the suffix derived from the password."""
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """Who was in the room when we came."""
+    """The members of the room when we entered it."""
 
     members: tuple[Member, ...]
     is_seeding: bool = False
-    """Whether the server answers when we say our stream id; only Hubbub's does."""
+    """Whether the server confirms our stream id; only Hubbub's does."""
 
 
 class Joined(msgspec.Struct, frozen=True):
-    """Somebody came, or said their stream id."""
+    """A member joined, or stated its stream id."""
 
     member: Member
 
 
 class PlayRequest(msgspec.Struct, frozen=True):
-    """Somebody wants an offer of us."""
+    """A peer requests an offer from us."""
 
     uuid: str
 
 
 class Described(msgspec.Struct, frozen=True):
-    """An offer or an answer; still sealed if the room has a password."""
+    """An offer or an answer; still encrypted if the room has a password."""
 
     uuid: str
     session: str
@@ -68,7 +67,7 @@ class Described(msgspec.Struct, frozen=True):
 
 
 class Candidates(msgspec.Struct, frozen=True):
-    """Addresses; still sealed if the room has a password. `local` come from a publisher, `remote` from a viewer."""
+    """ICE candidates; encrypted if the room has a password. `local` are a publisher's, `remote` are a viewer's."""
 
     uuid: str
     session: str
@@ -78,59 +77,66 @@ class Candidates(msgspec.Struct, frozen=True):
 
 
 class RestartRequest(msgspec.Struct, frozen=True):
-    """A viewer wants another way to us."""
+    """A viewer requests an ICE restart."""
 
     uuid: str
 
 
 class Alert(msgspec.Struct, frozen=True):
-    """The server has something to say; an error when `is_error`."""
+    """A notice of the server; an error if `is_error`."""
 
     message: str
     is_error: bool = False
 
 
 class Gone(msgspec.Struct, frozen=True):
-    """The server says that somebody left: `bye`, `hangup`."""
+    """The server reports that a client left: `bye`, `hangup`."""
 
     uuid: str
 
 
-Incoming: TypeAlias = Listing | Joined | PlayRequest | Described | Candidates | RestartRequest | Alert | Gone
+class Fallback(msgspec.Struct, frozen=True):
+    """Application data from a peer without a channel to us; the server could read and change it."""
+
+    uuid: str
+    data: Any
+
+
+Incoming: TypeAlias = Listing | Joined | PlayRequest | Described | Candidates | RestartRequest | Alert | Gone | Fallback
 
 
 class Signalling(Protocol):
-    """One room at one signalling server; the connection to it may come and go."""
+    """One room at one signalling server; the connection to it may be lost and restored."""
 
     on_message: Callable[[Incoming], None]
-    """What the server or somebody in the room says; `Listing` on every entry into the room."""
+    """Called with each message of the server or a member; with a `Listing` on every entry into the room."""
     on_lost: Callable[[str, float], None]
-    """The connection broke: why, and in how many seconds the next attempt is made. Called for failed attempts too."""
+    """Called with the reason and the seconds until the next attempt, after a loss and after each failed attempt."""
     on_entered: Callable[[], None]
-    """We are in the room again, after it was lost."""
+    """Called when we are in the room again after a loss."""
 
     @property
     def is_up(self) -> bool:
         """Whether we are in the room."""
 
     async def enter(self) -> Listing:
-        """Connect, join the room and say our stream id; the first time.
+        """Connect for the first time, join the room and state our stream id.
 
-        Raises: SignallingFailed, StreamIdTaken; nothing is left open then.
+        Raises: SignallingFailed, StreamIdTaken; all connections are closed then.
         """
 
     def send(self, message: Message) -> None:
-        """Send, or keep for later: the newest of what could not be sent is sent when we are back."""
+        """Send a message. While disconnected, the newest messages are queued and sent after reconnecting."""
 
     async def close(self) -> None:
-        """Leave for good."""
+        """Leave the room, and do not reconnect."""
 
 
 def read_message(fields: object) -> Incoming | None:
-    """What a message of the server means; None if it means nothing to us.
+    """Parse a message of the server; return None if it has no meaning for us.
 
     Raises:
-        WireError: it cannot be what it says it is.
+        WireError: it does not match the format of its kind.
     """
     if not isinstance(fields, dict):
         raise WireError("a signalling message must be an object")
@@ -140,28 +146,28 @@ def read_message(fields: object) -> Incoming | None:
             case "listing" | "transferred":
                 return Listing(_members(fields.get("list")), fields.get("seeding") is True)
             case "someonejoined" | "videoaddedtoroom":
-                return Joined(msgspec.convert(fields, Member))
+                return Joined(convert(fields, Member))
             case "offerSDP" | "play":
                 return PlayRequest(_uuid(fields))
             case "alert" | "error":
-                message = well_formed(str(fields.get("message", ""))[: bounds.PROBLEM_CHARACTERS])
+                message = well_formed(str(fields.get("message", ""))[: limits.SIGNAL_ALERT_CHARACTERS])
                 return Alert(message, request == "error")
             case "bye" | "hangup":
                 return Gone(_uuid(fields))
             case None:
                 return _from_a_peer(fields)
-    except msgspec.ValidationError as error:
+    except Unreadable as error:
         raise WireError(f"signalling {request or 'message'}: {error}") from error
     return None
 
 
 def _members(listed: object) -> tuple[Member, ...]:
-    """Those that can be read; one that cannot spoils no other."""
+    """Parse a list of members, skipping malformed ones."""
     found = []
     for item in listed if isinstance(listed, list) else []:
         try:
-            found.append(msgspec.convert(item, Member))
-        except msgspec.ValidationError:
+            found.append(convert(item, Member))
+        except Unreadable:
             continue
     return tuple(found)
 
@@ -185,16 +191,20 @@ def _from_a_peer(fields: dict[str, Any]) -> Incoming | None:
         return Candidates(uuid, _text(fields, "session"), side, fields["candidates"], _optional(fields, "vector"))
     if fields.get("iceRestartRequest"):
         return RestartRequest(uuid)
+    if "pipe" in fields and fields.get("__fallback") is True:
+        return Fallback(uuid, fields["pipe"])
     return Gone(uuid) if fields.get("bye") else None
 
 
 def _uuid(fields: dict[str, Any]) -> str:
-    return msgspec.convert(fields.get("UUID"), WireName)
+    return _text(fields, "UUID")
 
 
 def _text(fields: dict[str, Any], name: str) -> str:
-    return msgspec.convert(fields.get(name), WireName)
+    found: str = convert(fields.get(name), WireName)
+    return found
 
 
 def _optional(fields: dict[str, Any], name: str) -> str | None:
-    return msgspec.convert(fields.get(name), WireName | None)
+    found: str | None = convert(fields.get(name), WireName | None)
+    return found

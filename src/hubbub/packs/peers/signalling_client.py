@@ -1,7 +1,7 @@
-"""One end's connection to a signalling server: enters a room, comes back when it is lost.
+"""The connection to a signalling server: enters a room, and reconnects after a loss.
 
-See `signalling.Signalling`. Each loss is told with the time of the next attempt, which
-`net.backoff` decides. What could not be sent meanwhile is kept, the newest of it.
+Implements `signalling.Signalling`. `net.backoff` sets the time of the next attempt, which each loss reports. Messages
+that could not be sent are queued, up to a limit, the newest ones.
 """
 
 from __future__ import annotations
@@ -9,25 +9,23 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from hubbub import bounds
-from hubbub.errors import TransportError
-from hubbub.net.backoff import Backoff
-from hubbub.net.door import Door, Socket
-from hubbub.net.egress import ANYWHERE
+from hubbub import TransportError
+from hubbub.pack.http import ANY_ADDRESS, Backoff, HttpClient
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.failures import SignallingFailed, StreamIdTaken, WireError
 from hubbub.packs.peers.javascript import Unreadable, parse, stringify
 from hubbub.packs.peers.signalling import Alert, Incoming, Listing, Message, read_message, shown_host
 
+if TYPE_CHECKING:
+    from hubbub.pack.http import WebSocket
+
 _TAKEN: Final = "stream id is already in use"
-_QUEUE: Final = 1000
-_UNANSWERED_S: Final = 0.3
-"""How long to wait for a refusal of a server that does not say yes."""
 
 
 class SignallingClient:
-    """One room at one server."""
+    """Membership in one room at one server."""
 
     def __init__(self, host: str, room_id: str, stream_id: str, backoff: Backoff | None = None) -> None:
         self.on_message: Callable[[Incoming], None] = _ignore
@@ -37,11 +35,11 @@ class SignallingClient:
         self._room_id = room_id
         self._stream_id = stream_id
         self._backoff = backoff or Backoff()
-        self._door = Door(ANYWHERE)
-        self._socket: Socket | None = None
-        self._outgoing: deque[str] = deque(maxlen=_QUEUE)
+        self._door = HttpClient(ANY_ADDRESS)
+        self._socket: WebSocket | None = None
+        self._outgoing: deque[str] = deque(maxlen=limits.SIGNAL_CLIENT_QUEUE)
         self._early: list[Incoming] = []
-        """What was said while we came in."""
+        """Messages that arrived while we joined."""
         self._something_to_send = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -52,7 +50,6 @@ class SignallingClient:
         return self._socket is not None
 
     async def enter(self) -> Listing:
-        """Connect, join the room and say our stream id; the first time."""
         try:
             socket, listing = await self._open()
         except BaseException:
@@ -63,14 +60,12 @@ class SignallingClient:
         return listing
 
     def send(self, message: Message) -> None:
-        """Send, or keep for later."""
         self._outgoing.append(stringify(message))
-        while not self.is_up and len(self._outgoing) > bounds.SIGNAL_OFFLINE:
+        while not self.is_up and len(self._outgoing) > limits.SIGNAL_OFFLINE:
             self._outgoing.popleft()
         self._something_to_send.set()
 
     async def close(self) -> None:
-        """Leave for good."""
         self._is_closed = True
         if self._keeper is not None:
             self._keeper.cancel()
@@ -80,14 +75,14 @@ class SignallingClient:
             await socket.close()
         await self._door.close()
 
-    # -- coming in ---------------------------------------------------------------------
+    # -- joining -----------------------------------------------------------------------
 
-    async def _open(self) -> tuple[Socket, Listing]:
+    async def _open(self) -> tuple[WebSocket, Listing]:
         if not self._host.startswith(("ws://", "wss://")):
             raise SignallingFailed(f"invalid host {shown_host(self._host)!r}: it must begin with ws:// or wss://")
         try:
-            socket = await self._door.open_socket(
-                self._host, headers={}, protocols=(), limit=bounds.SIGNAL_MESSAGE_BYTES
+            socket = await self._door.open_websocket(
+                self._host, headers={}, protocols=(), limit=limits.SIGNAL_MESSAGE_BYTES
             )
         except TransportError as error:
             raise SignallingFailed(
@@ -95,7 +90,7 @@ class SignallingClient:
                 "run `hubbub signal` or pass `host`"
             ) from error
         try:
-            async with asyncio.timeout(bounds.SIGNAL_JOIN_S):
+            async with asyncio.timeout(limits.SIGNAL_JOIN_S):
                 listing = await self._join(socket)
                 await self._seed(socket, is_answered=listing.is_seeding)
         except (TimeoutError, TransportError) as error:
@@ -108,7 +103,7 @@ class SignallingClient:
             raise
         return socket, listing
 
-    async def _join(self, socket: Socket) -> Listing:
+    async def _join(self, socket: WebSocket) -> Listing:
         await socket.send(stringify({"request": "joinroom", "roomid": self._room_id}).encode())
         while True:
             match await self._next(socket):
@@ -117,10 +112,10 @@ class SignallingClient:
                 case Alert(message, True):
                     raise SignallingFailed(f"the signalling server at {shown_host(self._host)} says: {message}")
 
-    async def _seed(self, socket: Socket, *, is_answered: bool) -> None:
+    async def _seed(self, socket: WebSocket, *, is_answered: bool) -> None:
         await socket.send(stringify({"request": "seed", "streamID": self._stream_id}).encode())
         try:
-            async with asyncio.timeout(None if is_answered else _UNANSWERED_S):
+            async with asyncio.timeout(None if is_answered else limits.SIGNAL_UNANSWERED_S):
                 while True:
                     match await self._next(socket):
                         case "seeded":
@@ -130,12 +125,14 @@ class SignallingClient:
                         case Alert(message, True):
                             raise SignallingFailed(f"the signalling server at {shown_host(self._host)} says: {message}")
                         case other if other is not None and not isinstance(other, str):
-                            self._early.append(other)
+                            # Drop the rest if a server floods us.
+                            if len(self._early) < limits.SIGNAL_CLIENT_QUEUE:
+                                self._early.append(other)
         except TimeoutError:
             if is_answered:
                 raise
 
-    async def _next(self, socket: Socket) -> Incoming | str | None:
+    async def _next(self, socket: WebSocket) -> Incoming | str | None:
         text = await socket.receive()
         if text is None:
             raise SignallingFailed(f"the signalling server at {shown_host(self._host)} closed the connection")
@@ -144,9 +141,9 @@ class SignallingClient:
             return "seeded"
         return _read(fields)
 
-    # -- staying -------------------------------------------------------------------------
+    # -- connected -----------------------------------------------------------------------
 
-    async def _keep(self, socket: Socket) -> None:
+    async def _keep(self, socket: WebSocket) -> None:
         while True:
             self._socket = socket
             self._backoff.reset()
@@ -157,8 +154,8 @@ class SignallingClient:
             self._socket = None
             socket = await self._return()
 
-    async def _talk(self, socket: Socket) -> None:
-        """Send and hear until the connection breaks."""
+    async def _talk(self, socket: WebSocket) -> None:
+        """Send and receive until the connection breaks."""
         sender = asyncio.create_task(self._keep_sending(socket))
         try:
             while (text := await socket.receive()) is not None:
@@ -170,7 +167,7 @@ class SignallingClient:
             await asyncio.wait([sender])
             await socket.close()
 
-    async def _keep_sending(self, socket: Socket) -> None:
+    async def _keep_sending(self, socket: WebSocket) -> None:
         while True:
             while self._outgoing:
                 text = self._outgoing.popleft()
@@ -182,7 +179,7 @@ class SignallingClient:
             self._something_to_send.clear()
             await self._something_to_send.wait()
 
-    async def _return(self) -> Socket:
+    async def _return(self) -> WebSocket:
         reason = "the connection to the signalling server broke"
         while True:
             wait_s = self._backoff.next_s()

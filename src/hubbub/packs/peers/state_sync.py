@@ -1,9 +1,8 @@
-"""The shared state of one session, kept the same as that of its peers.
+"""Synchronisation of one session's shared state with its peers.
 
-A change is sent at once. Whoever comes is asked for all it has; another Hubbub tells with
-each heartbeat a digest of what it has, and is asked again while the two differ. Snapshots
-go in pages, each of which can be taken without the others. So ends agree after loss and
-partition, also those that never meet, as long as others are between them.
+A change is sent immediately. A new peer is asked for a snapshot; another Hubbub sends a digest of its state with each
+heartbeat, and is asked again while the two differ. Snapshots are sent in pages, each of which can be applied without
+the others. So peers converge after loss and partition, even those that never meet, as long as others connect them.
 """
 
 from __future__ import annotations
@@ -15,17 +14,16 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.event_queue import iso_time
 from hubbub.packs.peers.failures import ChannelClosed, WireError
 from hubbub.packs.peers.javascript import stringify
-from hubbub.packs.peers.peer_view import PeerView
-from hubbub.packs.peers.room import Room
+from hubbub.packs.peers.room import PeerView, Room
 from hubbub.packs.peers.shared_state import Entry, SharedState
 from hubbub.packs.peers.wire import Envelope, StatePatch, StateSnapshot, StateSnapshotReq
 
 _REST: Final = 10
-"""Snapshots to one peer take a tenth of our time at most, however often it asks."""
+"""Pause after a snapshot as a multiple of its duration: snapshots to one peer take at most a tenth of our time."""
 
 
 class StateSession(Protocol):
@@ -35,27 +33,29 @@ class StateSession(Protocol):
     def room(self) -> Room: ...
 
     def emit(self, type: str, /, **fields: Any) -> None:
-        """Tell what `vdo_receive` shows."""
+        """Emit an event for `vdo_receive`."""
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something meanwhile."""
+        """Run a coroutine as a task that ends with the session."""
 
 
 class _Correspondent:
-    """What was exchanged with one peer."""
+    """Timing of the snapshots exchanged with one peer."""
 
     def __init__(self) -> None:
-        self.asked_at = -bounds.STATE_SNAPSHOT_S
+        self.asked_at = -limits.STATE_SNAPSHOT_S
         self.next_at = 0.0
-        """When it may be sent a snapshot again."""
+        """When the next snapshot may be sent to it."""
         self.is_sending = False
         self.is_asked_again = False
-        self.pause_s = bounds.STATE_SNAPSHOT_S
-        """Grows while its snapshots bring nothing: ends whose tables are full never come to agree."""
+        self.pause_s = limits.STATE_SNAPSHOT_S
+        """Grows while its snapshots bring nothing new: peers whose tables are full never converge."""
+        self.is_reported = False
+        """Whether a snapshot of it has caused an event since a caller last asked; after that, only changes do."""
 
 
 class StateSync:
-    """One session's state and its peers'."""
+    """The shared state of one session, and its exchange with peers."""
 
     def __init__(self, session: StateSession, actor: str, max_keys: int, page_entries: int) -> None:
         self.shared = SharedState(actor, max_keys=max_keys, now=iso_time)
@@ -63,29 +63,42 @@ class StateSync:
         self._page_entries = page_entries
         self._peers: dict[str, _Correspondent] = {}
 
-    # -- what tools ask ------------------------------------------------------------------
+    # -- called by the tools -------------------------------------------------------------
 
     def set(self, key: str, value: Any) -> Entry:
-        """Write; the entry.
+        """Write a key; return the entry.
 
-        Raises: StateFull, ValueError.
+        Raises: StateFull, ArgumentsInvalid, Unreadable.
         """
         entry = self.shared.set(key, value)
         self._told(entry, "local")
         return entry
 
+    def delete(self, key: str) -> Entry | None:
+        """Delete a key here and at all peers; return the entry of the deletion, or None if there is no such key."""
+        entry = self.shared.delete(key)
+        if entry is not None:
+            self._told(entry, "local")
+            self.send(entry, None)
+        return entry
+
     def send(self, entry: Entry, to: str | None) -> bool:
-        """Send one entry; whether anybody got it."""
+        """Send one entry; return whether any peer got it."""
         return self._session.room.send_envelope(StatePatch.kind, fields_of(entry), to=to).ok
 
     def ask(self, to: str | None) -> bool:
-        """Ask for everything; whether anybody was asked."""
+        """Request snapshots for a caller; return whether any peer was asked."""
+        for known in self._peers.values():
+            known.is_reported = False
+        return self._request(to)
+
+    def _request(self, to: str | None) -> bool:
         room = self._session.room
         payload = {"room": room.options.room, "requester_stream_id": room.options.stream_id}
         return room.send_envelope(StateSnapshotReq.kind, payload, to=to).ok
 
     async def send_all(self, to: str | None) -> bool:
-        """Send everything to one peer or to all; whether anybody got it."""
+        """Send all entries to one peer or to all; return whether any peer got them."""
         room = self._session.room
         if to is None:
             peers = [peer for peer in room.peers if peer.is_admitted]
@@ -96,34 +109,34 @@ class StateSync:
             return self._send_page([], to)
         return any([await self._send_pages(peer.uuid) for peer in peers])
 
-    # -- what peers say ------------------------------------------------------------------
+    # -- messages of peers ---------------------------------------------------------------
 
     def on_peer_ready(self, peer: PeerView) -> None:
-        """Somebody is there: ask for what they have. Another Hubbub will tell us when that changes."""
+        """Ask a new peer for a snapshot. Another Hubbub is asked once; its heartbeats show when its state changes."""
         known = self._peers.get(peer.uuid)
         if known is None or not peer.is_hubbub:
             self._ask_now_and_then(peer, known or self._of(peer))
 
     def on_peer_gone(self, peer: PeerView) -> None:
-        """Somebody is gone."""
+        """Forget the timing of a peer that left."""
         self._peers.pop(peer.uuid, None)
 
     def on_heartbeat(self, peer: PeerView, digest: str | None) -> None:
-        """Somebody told what they have."""
+        """Ask for a snapshot if the digest of a peer differs from ours."""
         if digest is not None and digest != self.shared.digest:
             self._ask_now_and_then(peer, self._of(peer))
 
     def on_envelope(self, peer: PeerView, envelope: Envelope) -> None:
-        """Somebody sent a `state.*` envelope."""
+        """Handle a `state.*` envelope."""
         try:
             payload = envelope.read()
         except WireError:
             payload = None
         match payload:
             case StatePatch():
-                entry = self.shared.apply(envelope.payload)
+                entry = self.shared.apply(envelope.payload, _source(peer))
                 if entry is not None:
-                    self._told(entry, "remote")
+                    self._told(entry, "remote", peer)
             case StateSnapshotReq():
                 self._asked(peer)
             case StateSnapshot():
@@ -137,11 +150,15 @@ class StateSync:
                 )
 
     def _merge(self, peer: PeerView, snapshot: StateSnapshot) -> None:
-        won = self.shared.merge(snapshot.entries, snapshot.actor_clock)
-        for entry in won[: bounds.STATE_NOTICES]:
-            self._told(entry, "remote_snapshot")
+        won = self.shared.merge(snapshot.entries, snapshot.actor_clock, _source(peer))
+        for entry in won[: limits.STATE_NOTICES]:
+            self._told(entry, "remote_snapshot", peer)
+        known = self._of(peer)
         if won:
-            self._of(peer).pause_s = bounds.STATE_SNAPSHOT_S
+            known.pause_s = limits.STATE_SNAPSHOT_S
+        elif known.is_reported:
+            return
+        known.is_reported = True
         self._session.emit(
             "state_snapshot_merged",
             from_uuid=peer.uuid,
@@ -150,9 +167,18 @@ class StateSync:
             offered=len(snapshot.entries),
         )
 
-    def _told(self, entry: Entry, source: str) -> None:
+    def _told(self, entry: Entry, source: str, peer: PeerView | None = None) -> None:
+        more: dict[str, Any] = {} if peer is None else {"from_uuid": peer.uuid}
+        if entry.deleted:
+            more["deleted"] = True
         self._session.emit(
-            "state_updated", source=source, key=entry.key, actor=entry.actor, clock=entry.clock, value=entry.value
+            "state_updated",
+            source=source,
+            key=entry.key,
+            actor=entry.actor,
+            clock=entry.clock,
+            value=entry.value,
+            **more,
         )
 
     # -- snapshots -----------------------------------------------------------------------
@@ -164,8 +190,8 @@ class StateSync:
         now = time.monotonic()
         if now - known.asked_at >= known.pause_s:
             known.asked_at = now
-            known.pause_s = min(known.pause_s * 2, bounds.STATE_SNAPSHOT_PAUSE_S)
-            self.ask(peer.uuid)
+            known.pause_s = min(known.pause_s * 2, limits.STATE_SNAPSHOT_PAUSE_S)
+            self._request(peer.uuid)
 
     def _asked(self, peer: PeerView) -> None:
         known = self._of(peer)
@@ -176,28 +202,31 @@ class StateSync:
         self._session.spawn(self._answer(peer.uuid, known))
 
     async def _answer(self, uuid: str, known: _Correspondent) -> None:
-        """Send everything, and once more if that was asked for meanwhile; never in quick succession."""
+        """Send a snapshot, and another one if it was requested in the meantime, with a pause between them."""
         try:
             while True:
                 await asyncio.sleep(known.next_at - time.monotonic())
                 known.is_asked_again, begun = False, time.monotonic()
                 await self._send_pages(uuid)
                 ended = time.monotonic()
-                pause_s = min(_REST * (ended - begun), bounds.STATE_SNAPSHOT_REST_S)
-                known.next_at = ended + max(pause_s, bounds.STATE_SNAPSHOT_S)
+                pause_s = min(_REST * (ended - begun), limits.STATE_SNAPSHOT_REST_S)
+                known.next_at = ended + max(pause_s, limits.STATE_SNAPSHOT_S)
                 if not known.is_asked_again:
                     return
         finally:
             known.is_sending = False
 
     async def _send_pages(self, uuid: str) -> bool:
-        is_sent = False
-        for page in pages(self.shared.entries, self._page_entries):
+        peer, is_sent = self._session.room.find(uuid), False
+        # A VDO.Ninja bridge stores a deletion as a key, so it gets new deletions but not all earlier ones.
+        is_hubbub = peer is not None and peer.is_hubbub
+        entries = self.shared.entries_and_deletions if is_hubbub else self.shared.entries
+        for page in pages(entries, self._page_entries):
             if not self._send_page(page, uuid):
                 break
             is_sent = True
             try:
-                await asyncio.sleep(0)  # Others have something to do, too.
+                await asyncio.sleep(0)  # Let other tasks run.
                 await self._session.room.drain(uuid)
             except ChannelClosed:
                 break
@@ -219,17 +248,25 @@ class StateSync:
 
 
 def fields_of(entry: Entry) -> dict[str, Any]:
-    """An entry as it is sent and shown."""
-    return msgspec.structs.asdict(entry)
+    """Return an entry as it is sent and shown."""
+    fields = msgspec.structs.asdict(entry)
+    if not entry.deleted:
+        del fields["deleted"]
+    return fields
+
+
+def _source(peer: PeerView) -> str:
+    """Return whose share of the table an entry uses; a peer that reconnects keeps its share."""
+    return peer.stream_id or peer.uuid
 
 
 def pages(entries: Sequence[Entry], count: int) -> Iterator[list[Entry]]:
-    """The entries in portions that fit into a message each; one empty portion if there are none."""
+    """Yield the entries in pages that fit into a message each; one empty page if there are none."""
     page: list[Entry] = []
     taken = 0
     for entry in entries:
         takes = len(stringify(fields_of(entry)).encode())
-        if page and (len(page) >= count or taken + takes > bounds.STATE_PAGE_BYTES):
+        if page and (len(page) >= count or taken + takes > limits.STATE_PAGE_BYTES):
             yield page
             page, taken = [], 0
         page.append(entry)

@@ -1,11 +1,13 @@
-"""The tools of the shared state: write a key, read it, compare with others."""
+"""The tools of the shared state: write, read, delete and synchronise keys."""
 
 from typing import Any, Final
 
-from hubbub import Server
-from hubbub.packs.peers.arguments import Arguments, refused
+from hubbub import ArgumentsInvalid, Server
+from hubbub.packs.peers.admission import admission_note
+from hubbub.packs.peers.arguments import Arguments
 from hubbub.packs.peers.contract_tool import (
     ACTS,
+    DESTROYS,
     READS,
     SESSION,
     TARGET,
@@ -25,6 +27,7 @@ _SET: Final[Fields] = {
     "broadcast": boolean("Tell all peers at once; otherwise they hear of it with the next comparison.", True),
     **TARGET,
 }
+_DELETE: Final[Fields] = {**SESSION, "key": string("The key to delete.")}
 _GET: Final[Fields] = {
     **SESSION,
     "key": string("Which key; all if left out."),
@@ -40,7 +43,7 @@ _SYNC: Final[Fields] = {
 
 
 def register_state_tools(server: Server, sessions: Sessions) -> None:
-    """Put them on a server, in the order of the contract."""
+    """Register the tools in the order of the contract."""
 
     @ContractTool("vdo_state_set", _SET, ("session_id", "key"), ACTS).on(server)
     async def state_set(arguments: Arguments) -> Result:
@@ -48,17 +51,16 @@ def register_state_tools(server: Server, sessions: Sessions) -> None:
         session, target = sessions.of(arguments), arguments.target()
         key = arguments["key"]
         if not isinstance(key, str) or not key.strip():
-            raise refused("key is required")
-        try:
-            entry = session.state.set(key, arguments["value"])
-        except ValueError as error:
-            raise refused(str(error)) from error
-        if target.name is not None or arguments.flag("broadcast", True):
+            raise ArgumentsInvalid("key is required")
+        entry = session.state.set(key, arguments["value"])
+        is_for_peers = target.name is not None or arguments.flag("broadcast", True)
+        if is_for_peers:
             session.state.send(entry, session.resolve(target.name))
         shown = fields_of(entry)
         if "value" not in arguments:
             del shown["value"]
-        return {"ok": True, "session_id": session.id, "entry": shown}
+        note = admission_note(session.room, target.name) if is_for_peers else {}
+        return {"ok": True, "session_id": session.id, "entry": shown, **note}
 
     @ContractTool("vdo_state_get", _GET, ("session_id",), READS).on(server)
     async def state_get(arguments: Arguments) -> Result:
@@ -75,7 +77,20 @@ def register_state_tools(server: Server, sessions: Sessions) -> None:
         mode = arguments.choice("mode", ("request", "send"), "request")
         used = session.resolve(target.name)
         ok = session.state.ask(used) if mode == "request" else await session.state.send_all(used)
-        return {"ok": ok, "session_id": session.id, "mode": mode, "used_target": used}
+        note = {} if ok else admission_note(session.room, used)
+        return {"ok": ok, "session_id": session.id, "mode": mode, "used_target": used, **note}
+
+    @ContractTool("vdo_state_delete", _DELETE, ("session_id", "key"), DESTROYS).on(server)
+    async def state_delete(arguments: Arguments) -> Result:
+        """Delete a key of the shared state, here and at all peers; peers that run the original keep it as null."""
+        session, key = sessions.of(arguments), arguments.needed_text("key")
+        return {
+            "ok": True,
+            "session_id": session.id,
+            "key": key,
+            "deleted": session.state.delete(key) is not None,
+            **admission_note(session.room, None),
+        }
 
 
 def _one(state: StateSync, key: str, has_meta: bool) -> Any:

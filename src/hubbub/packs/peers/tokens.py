@@ -1,4 +1,4 @@
-"""Join tokens: a room, a stream id and an expiry, signed with a secret that all who may join share. Pure."""
+"""Join tokens: a room, a stream id and an expiry, signed with a secret shared by all who may join. Pure."""
 
 from __future__ import annotations
 
@@ -8,20 +8,26 @@ import hmac
 from collections.abc import Sequence
 from typing import Any, Final
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
+from hubbub.packs.peers.failures import PeersError
 from hubbub.packs.peers.javascript import Unreadable, parse, stringify
 
 REQUIRED: Final = "join token required"
 
 
-class TokenRefused(ValueError):
-    """Why a token is no good, in the words of the original."""
+class TokenRefused(PeersError):
+    """A token is invalid; the message is worded like the VDO.Ninja bridge's."""
+
+
+class TokenMismatch(TokenRefused):
+    """A valid token that is for another room or stream, or has expired."""
 
 
 def mint(secret: str, room: str, stream_id: str, expires_ms: int, nonce: str, key: str | None = None) -> str:
-    """A token for one stream in one room; `key`: only for who has the other half of this public key.
+    """Create a token for one stream in one room; `key`: valid only for the owner of this public key.
 
-    Whoever is shown a token could show it as their own. An original does not look at the key.
+    Without a key, a peer that receives a token could present it as its own. A VDO.Ninja bridge does not check the
+    key.
     """
     claims: dict[str, Any] = {"room": room, "stream_id": stream_id, "exp": expires_ms, "nonce": nonce}
     if key is not None:
@@ -31,9 +37,9 @@ def mint(secret: str, room: str, stream_id: str, expires_ms: int, nonce: str, ke
 
 
 def check(token: str, secrets: Sequence[str], room: str, stream_id: str, now_ms: float) -> str | None:
-    """Check a token that came from the stream of that id; without secrets any token is good.
+    """Check a token from the peer with that stream id; without secrets every token is accepted.
 
-    Returns: the public key that it is for, if it names one.
+    Returns: the public key that it is bound to, if it names one.
 
     Raises: TokenRefused.
     """
@@ -41,25 +47,25 @@ def check(token: str, secrets: Sequence[str], room: str, stream_id: str, now_ms:
         return None
     claims = open_token(token, secrets)
     if claims.get("room") is not None and claims["room"] != room:
-        raise TokenRefused("join token room mismatch")
+        raise TokenMismatch("join token room mismatch")
     if claims.get("stream_id") is not None and claims["stream_id"] != stream_id:
-        raise TokenRefused("join token stream mismatch")
+        raise TokenMismatch("join token stream mismatch")
     expires = claims.get("exp")
     if expires is not None and (isinstance(expires, bool) or not isinstance(expires, int | float)):
         raise TokenRefused("invalid token payload: exp is not a number")
     if expires is not None and expires <= now_ms:
-        raise TokenRefused("join token expired")
+        raise TokenMismatch("join token expired")
     key = claims.get("key")
     return None if key is None else str(key)
 
 
 def open_token(token: str, secrets: Sequence[str]) -> dict[str, Any]:
-    """The claims of a token that one of the secrets has signed.
+    """Return the claims of a token that was signed with one of the secrets.
 
     Raises: TokenRefused.
     """
     head, dot, tail = token.partition(".")
-    if not head or not dot or not tail or "." in tail or len(token) > bounds.CREDENTIAL_BYTES or not token.isascii():
+    if not head or not dot or not tail or "." in tail or len(token) > limits.JOIN_TOKEN_BYTES or not token.isascii():
         raise TokenRefused("invalid token format")
     if not any(hmac.compare_digest(_encode(_signature(secret, head)), tail) for secret in secrets):
         raise TokenRefused("invalid token signature")

@@ -1,8 +1,8 @@
-"""Who a peer is, and what it may: names, tokens, keys, signatures, each message once.
+"""Authentication of peers: stream ids, join tokens, keys, signatures, replay protection.
 
-Nothing here sends or waits. A peer's name comes from its hello and is bound to the
-connection; whatever it leaves out, a peer that did not pass every check that is asked
-for gets nothing through. `mesh` asks before anything reaches the upper half.
+Without I/O. The stream id of a peer comes from its hello and is bound to the connection. Nothing is accepted from a
+peer that did not pass every required check, whichever fields it leaves out. `mesh` asks before anything reaches the
+upper half.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from typing import Any, Final
 
 import msgspec
 
-from hubbub import bounds
-from hubbub.packs.peers import session_mac, tokens
+from hubbub.packs.peers import limits, session_mac, tokens
+from hubbub.packs.peers.failures import PeersError
 from hubbub.packs.peers.javascript import stringify
 from hubbub.packs.peers.names import sanitise, short_id
-from hubbub.packs.peers.peer_view import Handshake
-from hubbub.packs.peers.room import RoomOptions
+from hubbub.packs.peers.room import Handshake, RoomOptions
 from hubbub.packs.peers.sealing import KeyPair
 from hubbub.packs.peers.wire import Capabilities, Envelope, Hello, HelloAck, envelope_frame, signed_text
 
@@ -27,39 +26,39 @@ NOT_THIS_NAME: Final = "stream id belongs to somebody else"
 OUR_NAME: Final = "stream id is our own"
 
 
-class Refused(ValueError):
-    """Why a message is not let through; for events, never with what it held."""
+class Refused(PeersError):
+    """A message is refused; the reason is for events, and never contains the message's content."""
 
 
 class Standing:
-    """What is known of one peer so far."""
+    """What is known about one peer so far."""
 
     def __init__(self) -> None:
         self.stream_id: str | None = None
-        """As its first hello says; never another from then on."""
+        """From its first accepted hello; it never changes afterwards."""
         self.handshake: Handshake = "discovered"
         self.is_authenticated = False
         self.rejected_reason: str | None = None
         self.capabilities = Capabilities()
         self.key: bytes | None = None
         self.has_proved_key = False
-        """Whether it signed the answer to our hello: a hello and the token in it can be repeated by who heard them."""
+        """Whether it signed its reply to our hello: a hello and its token can be replayed by a peer that got them."""
         self.use: session_mac.KeyUse | None = None
         self.wanted_strands = 1
 
     @property
     def has_said_hello(self) -> bool:
-        """Whether a hello of it passed."""
+        """Whether one of its hellos was accepted."""
         return self.handshake in ("hello_received", "ready")
 
     @property
     def counts(self) -> bool:
-        """Whether it is Hubbub and signs all that it sends."""
+        """Whether it is another Hubbub and signs everything that it sends."""
         return self.capabilities.hubbub_v1 and self.key is not None
 
 
 class Trust:
-    """What one session asks of its peers, and shows of itself."""
+    """What one session requires of its peers, and its own credentials."""
 
     def __init__(self, options: RoomOptions, *, clock: Callable[[], float] = time.time) -> None:
         self._options = options
@@ -71,7 +70,7 @@ class Trust:
         )
 
     def admits(self, standing: Standing) -> bool:
-        """Whether anything is let through, either way."""
+        """Return whether messages are accepted from a peer, and sent to it."""
         if standing.rejected_reason is not None:
             return False
         if not self._is_gated:
@@ -83,7 +82,7 @@ class Trust:
     # -- hellos ------------------------------------------------------------------------
 
     def hello(self) -> dict[str, Any]:
-        """The payload of our own hello."""
+        """Return the payload of our hello."""
         said = dict.fromkeys(("sync_v1", "session_mac_v1", "hubbub_v1", "bulk_v1", *self._options.capabilities), True)
         names = [field.name for field in msgspec.structs.fields(Capabilities)]
         return {
@@ -102,10 +101,10 @@ class Trust:
         return tokens.mint(secret, options.room, options.stream_id, expires_ms, nonce, self._keys.public)
 
     def take_hello(self, standing: Standing, envelope: Envelope, hello: Hello) -> None:
-        """Check a hello or its answer, and remember who it was.
+        """Check a hello or its reply, and record the identity of the peer.
 
         Raises:
-            Refused: the peer is rejected from now on, until a hello of it passes.
+            Refused: the peer is rejected until one of its hellos passes.
         """
         try:
             self._check_name(envelope.from_stream_id)
@@ -132,11 +131,11 @@ class Trust:
             raise Refused(OUR_NAME)
         if not stream_id or (allowed and stream_id not in allowed):
             raise Refused(NOT_ALLOWED)
-        if len(stream_id) > bounds.SIGNAL_NAME_CHARACTERS or sanitise(stream_id) != stream_id:
+        if len(stream_id) > limits.SIGNAL_NAME_CHARACTERS or sanitise(stream_id) != stream_id:
             raise Refused("invalid stream id")
 
     def _check_token(self, stream_id: str, hello: Hello) -> tuple[bool, bool]:
-        """Whether the token is good, and whether only together with a proof that the peer has its key."""
+        """Return whether the token is valid, and whether the peer must also prove that it owns its key."""
         options, token, key = self._options, hello.join_token, None
         try:
             if token is None and options.enforce_join_token:
@@ -164,10 +163,10 @@ class Trust:
             standing.key, standing.use = key, self._uses.of(key, self._now_ms())
             standing.has_proved_key = False
 
-    # -- what goes out -------------------------------------------------------------------
+    # -- outgoing ------------------------------------------------------------------------
 
     def frame(self, standing: Standing | None, kind: str, payload: Mapping[str, Any]) -> str:
-        """An envelope for one peer as it is sent: signed if there is a key."""
+        """Return the frame of an envelope to one peer, signed if there is a key."""
         key = None if standing is None else standing.key
         use = None if standing is None or not standing.counts else standing.use
         envelope = Envelope(
@@ -182,7 +181,7 @@ class Trust:
         return envelope_frame(text, None if key is None else session_mac.sign(key, text))
 
     def seal_bytes(self, standing: Standing, data: bytes) -> bytes:
-        """A frame of bytes as it is sent.
+        """Return a signed binary frame.
 
         Raises: Refused, without a key.
         """
@@ -191,10 +190,10 @@ class Trust:
         key = session_mac.bulk_key(standing.key, self._options.stream_id)
         return session_mac.seal_frame(key, standing.use.outgoing.next(), data)
 
-    # -- what comes in -------------------------------------------------------------------
+    # -- incoming ------------------------------------------------------------------------
 
     def check_origin(self, standing: Standing, envelope: Envelope) -> None:
-        """Check that an envelope is of this room and of the peer that its connection belongs to.
+        """Check that an envelope belongs to this room and to the peer of its connection.
 
         Raises: Refused.
         """
@@ -204,7 +203,7 @@ class Trust:
             raise Refused(NOT_THIS_NAME)
 
     def check_envelope(self, standing: Standing, envelope: Envelope) -> None:
-        """Check that a message of an admitted peer is what that peer wrote, and new.
+        """Check that an envelope comes from an admitted peer, is signed by it, and is not a replay.
 
         Raises: Refused.
         """
@@ -218,27 +217,23 @@ class Trust:
             raise Refused("no key for this mac")
         if not session_mac.is_signed(standing.key, envelope.signed_text, envelope.mac):
             raise Refused("mac wrong")
-        if standing.counts:
-            try:
-                standing.use.envelopes.take_nonce(envelope.nonce)
-            except session_mac.Replayed as error:
-                raise Refused("replayed") from error
+        if standing.counts and not standing.use.envelopes.take_nonce(envelope.nonce):
+            raise Refused("replayed")
 
     def open_bytes(self, standing: Standing, frame: bytes) -> bytes:
-        """The data of a frame of bytes.
+        """Verify a binary frame, and return its data.
 
         Raises: Refused.
         """
         if not self.admits(standing) or standing.key is None or standing.use is None or standing.stream_id is None:
             raise Refused("peer not admitted")
-        try:
-            return session_mac.open_frame(
-                session_mac.bulk_key(standing.key, standing.stream_id), frame, standing.use.frames
-            )
-        except session_mac.Replayed as error:
-            raise Refused("replayed") from error
-        except ValueError as error:
-            raise Refused("mac wrong") from error
+        opened = session_mac.open_frame(session_mac.bulk_key(standing.key, standing.stream_id), frame)
+        if opened is None:
+            raise Refused("mac wrong")
+        number, data = opened
+        if not standing.use.frames.take(number):
+            raise Refused("replayed")
+        return data
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)

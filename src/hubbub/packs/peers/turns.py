@@ -1,37 +1,33 @@
-"""Turns: how many connections a process makes at once.
+"""Limit on how many connections a server starts at once. Its `Sessions` own it, and all rooms share it.
 
-Making one takes milliseconds of computing at both ends. If everybody in a large room
-were asked at the same moment, all would be late, all would be given up, and asked again.
-Who asks waits for a turn; who is asked answers at once.
+Making a connection takes milliseconds of CPU time at both ends. If all peers of a large room were asked at the same
+moment, all would be late, be given up, and be asked again. The end that asks waits for a turn; the end that is asked
+answers immediately.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable
-from typing import Final
-from weakref import WeakKeyDictionary
 
-from hubbub import bounds
-
-_OF_LOOPS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, Turns]] = WeakKeyDictionary()
+from hubbub.packs.peers import limits
 
 
 class Turns:
-    """Lets so many begin at once; the others wait, in order."""
+    """Runs a limited number of connection attempts at once; further ones wait in order."""
 
-    def __init__(self, limit: int = bounds.PEER_TURNS, longest_s: float = bounds.PEER_TURN_S) -> None:
-        self._limit = limit
-        self._longest_s = longest_s
+    def __init__(self, limit: int | None = None, longest_s: float | None = None) -> None:
+        self._limit = limits.PEER_TURNS if limit is None else limit
+        self._longest_s = limits.PEER_TURN_S if longest_s is None else longest_s
         self._taken: dict[Hashable, asyncio.TimerHandle] = {}
         self._waiting: dict[Hashable, Callable[[], None]] = {}
         self._patient: dict[Hashable, Callable[[], None]] = {}
         self._is_calling = False
 
     def take(self, key: Hashable, begin: Callable[[], None], *, is_patient: bool = False) -> None:
-        """Begin when it is this one's turn: at once if one is free, or if it has one already.
+        """Call `begin` when a turn is free, or immediately if this key has one already.
 
-        The patient come after all others: whoever should ask them may be waiting here too.
+        Patient keys come after all others: the peer that should ask them may be waiting here too.
         """
         if key in self._taken:
             begin()
@@ -44,7 +40,7 @@ class Turns:
         self._next()
 
     def done(self, key: Hashable) -> None:
-        """Give the turn back, or wait for none any longer. Nothing happens if there was none."""
+        """Release the turn of a key, or remove it from the queue; does nothing if it has neither."""
         self._waiting.pop(key, None)
         self._patient.pop(key, None)
         timer = self._taken.pop(key, None)
@@ -54,19 +50,14 @@ class Turns:
 
     def _next(self) -> None:
         if self._is_calling:
-            return  # Whoever began gave its turn back at once: the loop below sees that.
+            return  # `begin` released its turn immediately; the loop below handles that.
         self._is_calling = True
         try:
             while (waiting := self._waiting or self._patient) and len(self._taken) < self._limit:
                 key = next(iter(waiting))
                 begin = waiting.pop(key)
-                # Whoever forgets to give it back keeps nobody waiting for ever.
+                # A turn that is never released must not block the others.
                 self._taken[key] = asyncio.get_running_loop().call_later(self._longest_s, self.done, key)
                 begin()
         finally:
             self._is_calling = False
-
-
-def turns() -> Turns:
-    """Those of this loop, which all rooms of a process share."""
-    return _OF_LOOPS.setdefault(asyncio.get_running_loop(), Turns())

@@ -1,149 +1,126 @@
-"""Notices who is gone, and lets the others know that we are there.
+"""Detect dead peers, and send heartbeats.
 
-A quiet peer is asked (`ping`), and taken for dead when it does not answer. If our own
-process stood still meanwhile, everybody gets another chance.
+A silent peer is pinged on each of its connections, and counts as dead when nothing arrives on any of them. If our own
+process was suspended in the meantime, every peer gets another chance.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Container
+from typing import Final
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
+from hubbub.packs.peers.context import MeshContext
+from hubbub.packs.peers.exchange import Exchange
 from hubbub.packs.peers.failures import PeersError
-from hubbub.packs.peers.link import Link
 from hubbub.packs.peers.peer import Peer
-from hubbub.packs.peers.room import Listener, RoomOptions
-from hubbub.packs.peers.roster import Roster
-from hubbub.packs.peers.trust import Trust
-from hubbub.packs.peers.wire import Heartbeat
+from hubbub.packs.peers.reception import Reception
+from hubbub.packs.peers.sending import Sending
+from hubbub.packs.peers.wire import Heartbeat, Hello
 
-_TICK_S: Final = 0.5
-_STOOD_STILL_S: Final = 3.0
 _HELLO_EVERY: Final = 4
 
 
-class Watched(Protocol):
-    """What the watch needs of the mesh."""
-
-    options: RoomOptions
-    listener: Listener
-    trust: Trust
-    roster: Roster
-
-    def say(self, peer: Peer, kind: str, payload: Mapping[str, Any]) -> bool:
-        """Send an envelope to one peer."""
-
-    def event(self, type: str, **fields: Any) -> None:
-        """Tell the upper half."""
-
-    def drop(self, peer: Peer, link: Link, reason: str) -> None:
-        """End a connection."""
-
-    def greet(self, peer: Peer) -> None:
-        """Say hello."""
-
-    def settle_claim(self, peer: Peer) -> None:
-        """Decide about a name that two claim."""
-
-    def unanswered(self, stream_id: str) -> None:
-        """Somebody did not answer our wish for a connection."""
-
-
 class Watch:
-    """One task that looks around."""
+    """Periodic task that pings peers, sends heartbeats and settles claims of names."""
 
-    def __init__(self, mesh: Watched) -> None:
-        self._mesh = mesh
+    def __init__(self, context: MeshContext, sending: Sending, exchange: Exchange, reception: Reception) -> None:
+        self._context = context
+        self._sending = sending
+        self._exchange = exchange
+        self._reception = reception
         self._task: asyncio.Task[None] | None = None
-        self._asked: dict[str, float] = {}
         self._beats = 0
+        self.beaten_at = 0.0
+        """Unix time of the last heartbeat sent on any channel; 0 if there was none."""
+        self._last_tick = self._last_beat = context.clock()
 
     def start(self) -> None:
-        """Begin."""
+        """Start the periodic task."""
+        self._last_tick = self._last_beat = self._context.clock()
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """End."""
+        """Stop the periodic task."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    def asked(self, stream_id: str) -> None:
-        """We asked somebody for a connection."""
-        self._asked[stream_id] = time.monotonic()
-
     async def _run(self) -> None:
-        last = beaten = time.monotonic()
         while True:
-            await asyncio.sleep(_TICK_S)
-            now = time.monotonic()
-            stood_still = now - last > _STOOD_STILL_S
-            last = now
-            for peer in self._mesh.roster:
-                self._look_after(peer, stood_still=stood_still)
-            self._look_for_answers(now)
-            if now - beaten >= self._mesh.options.heartbeat_s:
-                beaten = now
-                self._beat()
+            await asyncio.sleep(limits.PEER_CHECK_S)
+            self.tick()
+
+    def tick(self) -> None:
+        """Do everything that is due now."""
+        now = self._context.clock()
+        stood_still = now - self._last_tick > limits.PEER_STALL_S
+        self._last_tick = now
+        for peer in self._context.roster:
+            self._look_after(peer, stood_still=stood_still)
+        self._exchange.give_up_unanswered(now)
+        if now - self._last_beat >= self._context.options.heartbeat_s:
+            self._last_beat = now
+            self._beats += 1
+            if self._beats % _HELLO_EVERY == 0:
+                self._repeat_hello()
+            self.beat()
 
     def _look_after(self, peer: Peer, *, stood_still: bool) -> None:
-        for link in list(peer.links.values()):
-            if not link.is_open:
-                continue
-            if stood_still:
-                link.note_life()
-                ping(link)
-            elif link.silent_s > bounds.PEER_DEAD_S and (peer.answers_pings or peer.standing.capabilities.hubbub_v1):
-                self._mesh.drop(peer, link, "no sign of life")
-            elif _is_quiet(link):
-                ping(link)
+        if stood_still:
+            peer.note_life()
+            ping(peer)
+        elif peer.silent_s > limits.PEER_DEAD_S and (peer.answers_pings or peer.standing.capabilities.hubbub_v1):
+            for link in peer.open_links:
+                self._context.drop(link, "no sign of life")
+        elif _is_quiet(peer):
+            ping(peer)
         if peer.claim is not None:
             self._contest(peer)
 
     def _contest(self, claimant: Peer) -> None:
         assert claimant.claim is not None
         name = claimant.claim[0].from_stream_id
-        for rival in self._mesh.roster:
-            if rival is not claimant and rival.standing.stream_id == name and rival.link is not None:
-                ping(rival.link)
-        self._mesh.settle_claim(claimant)
+        for rival in self._context.roster:
+            if rival is not claimant and rival.standing.stream_id == name:
+                ping(rival)
+        self._reception.settle_claim(claimant)
 
-    def _look_for_answers(self, now: float) -> None:
-        late = [stream for stream, moment in self._asked.items() if now - moment > bounds.PEER_ANSWER_S]
-        for stream_id in late:
-            del self._asked[stream_id]
-            self._mesh.unanswered(stream_id)
+    def _repeat_hello(self) -> None:
+        """Send a hello again, without an event: a caller that waits for events must not be woken by our own routine."""
+        for peer in self._context.roster:
+            if peer.link is not None:
+                self._sending.say(peer, Hello.kind, self._context.trust.hello())
 
-    def _beat(self) -> None:
-        mesh = self._mesh
-        self._beats += 1
-        payload = {"room": mesh.options.room, "stream_id": mesh.options.stream_id}
-        digest = mesh.listener.state_digest()
+    def beat(self, to: Container[str] | None = None) -> bool:
+        """Send a heartbeat to all admitted peers, or to these uuids only; return whether any channel took it."""
+        context = self._context
+        payload = {"room": context.options.room, "stream_id": context.options.stream_id}
+        digest = context.listener.state_digest()
         sent = []
-        for peer in mesh.roster:
-            if peer.link is None:
-                continue
-            if self._beats % _HELLO_EVERY == 0:
-                mesh.greet(peer)
-            if mesh.trust.admits(peer.standing):
+        for peer in context.roster:
+            is_meant = peer.link is not None and (to is None or peer.uuid in to)
+            if is_meant and context.trust.admits(peer.standing):
                 is_told = digest is not None and peer.standing.capabilities.hubbub_v1
                 extra = {"state_digest": digest} if is_told else {}
-                sent.append(mesh.say(peer, Heartbeat.kind, {**payload, **extra}))
-        mesh.event("heartbeat_sent", ok=any(sent))
+                sent.append(self._sending.say(peer, Heartbeat.kind, {**payload, **extra}))
+        if any(sent):
+            self.beaten_at = time.time()
+        return any(sent)
 
 
-def _is_quiet(link: Link) -> bool:
-    later_s = bounds.PEER_PING_LATER_S if link.role == "publisher" else 0.0
-    return link.silent_s > bounds.PEER_PING_S + later_s and link.unasked_s > bounds.PEER_PING_S
+def _is_quiet(peer: Peer) -> bool:
+    later_s = limits.PEER_PING_LATER_S if "publisher" in peer.links else 0.0
+    return peer.silent_s > limits.PEER_PING_S + later_s and peer.unasked_s > limits.PEER_PING_S
 
 
-def ping(link: Link) -> None:
-    """Ask for a sign of life; who answers once is taken for dead when it does not answer later."""
-    link.note_question()
-    try:
-        link.send(f'{{"ping":{int(time.time() * 1000)}}}')
-    except PeersError:
-        pass
+def ping(peer: Peer) -> None:
+    """Request a sign of life; a peer that has answered once counts as dead when it stops answering."""
+    peer.asked_at = peer.clock()
+    for link in peer.open_links:
+        try:
+            link.send(f'{{"ping":{int(time.time() * 1000)}}}')
+        except PeersError:
+            pass

@@ -1,8 +1,7 @@
-"""What goes over a channel: frames of text, `{"pipe": …}` around data, envelopes in some of them.
+"""Messages on a channel: text frames, `{"pipe": …}` around data, and envelopes in some of them. Pure.
 
-Pure. Frames are read as JavaScript reads them and written as it writes them
-(`javascript`), because session MACs are made over that text. What a kind of envelope
-carries is a struct; fields that nobody here knows are kept in `Envelope.payload`.
+Frames are read and written as JavaScript does (`javascript`), because session MACs are computed over that text. The
+payload of each kind of envelope is a struct; unknown fields are kept in `Envelope.payload`.
 """
 
 from __future__ import annotations
@@ -11,23 +10,24 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.failures import WireError
-from hubbub.packs.peers.javascript import Unreadable, parse, stringify
+from hubbub.packs.peers.javascript import Unreadable, convert, parse, stringify
 
 MARK: Final = "vdo_mcp_bridge_v1"
+KEEP_ALIVE: Final = "bridge.keepalive"
+"""The `type` of keep-alive data from VDO.Ninja bridges."""
 CHANNEL: Final = "sendChannel"
-"""The channel of text that every end has."""
+"""The text channel, which every peer has."""
 BULK_CHANNEL: Final = "hubbub-bulk"
-"""The channel of bytes that two ends of Hubbub add."""
+"""The bulk channel, which two Hubbubs add."""
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
-Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
-Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.FILE_ID_CHARACTERS)]
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
-    """What an envelope carries."""
+    """The payload of an envelope."""
 
     kind: ClassVar[str] = ""
 
@@ -36,7 +36,7 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an end can do; the first five are the original's, which ignores the others."""
+    """What a peer supports; the first five are the VDO.Ninja bridge's, which ignores the others."""
 
     sync_v1: bool = False
     file_transfer_v1: bool = False
@@ -44,47 +44,47 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     resume_v1: bool = False
     session_mac_v1: bool = False
     hubbub_v1: bool = False
-    """It is Hubbub: it counts its signed messages, and hears everything that is sent."""
+    """It is Hubbub: it counts its signed messages, and loses no data that is sent to it."""
     bulk_v1: bool = False
-    """It takes bytes on a channel of their own."""
+    """It accepts bytes on a bulk channel."""
 
 
 class Hello(Payload, frozen=True, kw_only=True):
-    """Who is there."""
+    """Identity and capabilities of a peer."""
 
     kind = "sync.hello"
     capabilities: Capabilities = Capabilities()
     public_key: str | None = None
     bulk_connections: int = 1
-    """How many connections for bytes it would like; Hubbub only."""
+    """How many connections for bytes it wants; Hubbub only."""
     join_token: str | None = None
 
 
 class HelloAck(Hello, frozen=True, kw_only=True):
-    """The answer to it."""
+    """The reply to a hello."""
 
     kind = "sync.hello_ack"
 
 
 class Heartbeat(Payload, frozen=True, kw_only=True):
-    """Still there."""
+    """A periodic sign of life."""
 
     kind = "sync.heartbeat"
     room: str = ""
     stream_id: str = ""
     state_digest: str | None = None
-    """Of the sender's shared state; Hubbub only. Who has another one asks for a snapshot."""
+    """Digest of the sender's shared state; Hubbub only. A peer with another digest requests a snapshot."""
 
 
 class Reject(Payload, frozen=True, kw_only=True):
-    """Not let in, and why."""
+    """The peer is rejected, with a reason."""
 
     kind = "sync.reject"
     reason: str = ""
 
 
 class StrandOffer(Payload, frozen=True, kw_only=True):
-    """One more connection for bytes; Hubbub only."""
+    """Offer of an additional connection for bytes; Hubbub only."""
 
     kind = "link.offer"
     index: Count
@@ -92,7 +92,7 @@ class StrandOffer(Payload, frozen=True, kw_only=True):
 
 
 class StrandAnswer(StrandOffer, frozen=True, kw_only=True):
-    """The answer to it."""
+    """The answer to such an offer."""
 
     kind = "link.answer"
 
@@ -101,7 +101,7 @@ class StrandAnswer(StrandOffer, frozen=True, kw_only=True):
 
 
 class FileOffer(Payload, frozen=True, kw_only=True):
-    """Sender: a file that is about to come."""
+    """Sender: offers a file."""
 
     kind = "file.offer"
     transfer_id: Name
@@ -114,7 +114,7 @@ class FileOffer(Payload, frozen=True, kw_only=True):
 
 
 class FileAccept(Payload, frozen=True, kw_only=True):
-    """Receiver: go on, from the first missing chunk."""
+    """Receiver: accepts the file from the first missing chunk on."""
 
     kind = "file.accept"
     transfer_id: Name
@@ -122,7 +122,7 @@ class FileAccept(Payload, frozen=True, kw_only=True):
 
 
 class FileChunk(Payload, frozen=True, kw_only=True):
-    """Sender: one part."""
+    """Sender: one chunk."""
 
     kind = "file.chunk"
     transfer_id: Name
@@ -132,7 +132,7 @@ class FileChunk(Payload, frozen=True, kw_only=True):
 
 
 class FileAck(Payload, frozen=True, kw_only=True):
-    """Receiver: it is here."""
+    """Receiver: acknowledges a chunk."""
 
     kind = "file.ack"
     transfer_id: Name
@@ -142,7 +142,7 @@ class FileAck(Payload, frozen=True, kw_only=True):
 
 
 class FileNack(Payload, frozen=True, kw_only=True):
-    """Receiver: something is wrong."""
+    """Receiver: reports a problem."""
 
     kind = "file.nack"
     transfer_id: Name
@@ -151,7 +151,7 @@ class FileNack(Payload, frozen=True, kw_only=True):
 
 
 class FileComplete(Payload, frozen=True, kw_only=True):
-    """Sender: that was all."""
+    """Sender: all chunks were sent."""
 
     kind = "file.complete"
     transfer_id: Name
@@ -160,7 +160,7 @@ class FileComplete(Payload, frozen=True, kw_only=True):
 
 
 class FileCompleteAck(Payload, frozen=True, kw_only=True):
-    """Receiver: all is here, and its hash is right."""
+    """Receiver: the file is complete and its hash is correct."""
 
     kind = "file.complete_ack"
     transfer_id: Name
@@ -169,14 +169,14 @@ class FileCompleteAck(Payload, frozen=True, kw_only=True):
 
 
 class FileResumeReq(Payload, frozen=True, kw_only=True):
-    """Sender: how far did we get?"""
+    """Sender: requests the receiver's state."""
 
     kind = "file.resume_req"
     transfer_id: Name
 
 
 class FileResumeState(Payload, frozen=True, kw_only=True):
-    """Receiver: this far."""
+    """Receiver: its state."""
 
     kind = "file.resume_state"
     transfer_id: Name
@@ -185,7 +185,7 @@ class FileResumeState(Payload, frozen=True, kw_only=True):
 
 
 class FileCancel(Payload, frozen=True, kw_only=True):
-    """Either end: let it be."""
+    """Either end: cancels the transfer."""
 
     kind = "file.cancel"
     transfer_id: Name
@@ -196,7 +196,7 @@ class FileCancel(Payload, frozen=True, kw_only=True):
 
 
 class StatePatch(Payload, frozen=True, kw_only=True):
-    """One key, changed."""
+    """A change of one key."""
 
     kind = "state.patch"
     key: str
@@ -207,7 +207,7 @@ class StatePatch(Payload, frozen=True, kw_only=True):
 
 
 class StateSnapshotReq(Payload, frozen=True, kw_only=True):
-    """Send me everything."""
+    """Requests a snapshot."""
 
     kind = "state.snapshot_req"
     room: str = ""
@@ -215,7 +215,7 @@ class StateSnapshotReq(Payload, frozen=True, kw_only=True):
 
 
 class StateSnapshot(Payload, frozen=True, kw_only=True):
-    """Everything. The entries are looked at one by one, so that a bad one spoils no other."""
+    """A snapshot. The entries are validated one by one, so that a malformed one does not affect the others."""
 
     kind = "state.snapshot"
     room: str = ""
@@ -225,7 +225,7 @@ class StateSnapshot(Payload, frozen=True, kw_only=True):
     generated_at: str = ""
 
 
-_KINDS: Final[dict[str, type[Payload]]] = {
+KINDS: Final[dict[str, type[Payload]]] = {
     struct.kind: struct
     for struct in (
         Hello,
@@ -255,7 +255,7 @@ _KINDS: Final[dict[str, type[Payload]]] = {
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """One message of the protocol between bridges."""
+    """One message of the bridge protocol."""
 
     kind: str
     ts: int | float
@@ -263,36 +263,39 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     room: str
     from_stream_id: str
     payload: dict[str, Any]
-    """As it came, for the MAC."""
+    """As it arrived, for the MAC."""
     mac: str | None = None
 
     def read(self) -> Payload:
-        """The payload as its kind has it.
+        """Convert the payload to the struct of its kind.
 
         Raises:
             WireError: the kind is unknown, or the payload is not of that kind.
         """
-        struct = _KINDS.get(self.kind)
+        struct = KINDS.get(self.kind)
         if struct is None:
             raise WireError(f"unknown kind {self.kind[:64]!r}")
         try:
-            return msgspec.convert(self.payload, struct)
-        except msgspec.ValidationError as error:
+            # The VDO.Ninja bridge writes null for omitted fields, such as the name of a file.
+            given = {name: value for name, value in self.payload.items() if value is not None}
+            payload: Payload = convert(given, struct)
+            return payload
+        except Unreadable as error:
             raise WireError(f"{self.kind}: {error}") from error
 
     @property
     def is_known(self) -> bool:
-        """Whether the kind is one of ours."""
-        return self.kind in _KINDS
+        """Whether the kind is a known one."""
+        return self.kind in KINDS
 
     @property
     def signed_text(self) -> str:
-        """What the MAC is made over."""
+        """The text that the MAC is computed over."""
         return signed_text(self, stringify(self.payload))
 
 
 def signed_text(envelope: Envelope, payload_text: str) -> str:
-    """What the MAC of an envelope is made over, given its payload as text."""
+    """Return the text that the MAC of an envelope is computed over, given its payload as text."""
     return (
         f'{{"kind":{stringify(envelope.kind)},"ts":{stringify(envelope.ts)},"nonce":{stringify(envelope.nonce)},'
         f'"room":{stringify(envelope.room)},"from_stream_id":{stringify(envelope.from_stream_id)},'
@@ -301,22 +304,23 @@ def signed_text(envelope: Envelope, payload_text: str) -> str:
 
 
 def envelope_frame(signed: str, mac: str | None) -> str:
-    """The frame that carries an envelope, given the text that was signed."""
+    """Return the frame of an envelope, given the signed text."""
     tail = "" if mac is None else f',"mac":"{mac}"'
     return f'{{"pipe":{{"__vdo_mcp":"{MARK}",{signed[1:-1]}{tail}}}}}'
 
 
 def read_envelope(data: object) -> Envelope | None:
-    """The envelope in a pipe; None if it is anything else.
+    """Parse the envelope in a pipe; return None if the data is not an envelope.
 
     Raises:
-        WireError: it says that it is one, and is not.
+        WireError: it is marked as an envelope but malformed.
     """
     if not isinstance(data, dict) or data.get("__vdo_mcp") != MARK:
         return None
     try:
-        return msgspec.convert(data, Envelope)
-    except msgspec.ValidationError as error:
+        envelope: Envelope = convert(data, Envelope)
+        return envelope
+    except Unreadable as error:
         raise WireError(f"not an envelope: {error}") from error
 
 
@@ -324,13 +328,13 @@ def read_envelope(data: object) -> Envelope | None:
 
 
 class Pipe(msgspec.Struct, frozen=True):
-    """Data of the application, or an envelope."""
+    """Application data, or an envelope."""
 
     data: Any
 
 
 class Control(msgspec.Struct, frozen=True):
-    """What ends of a channel tell each other about the connection itself."""
+    """A message about the connection itself."""
 
     kind: ControlKind
     fields: dict[str, Any]
@@ -340,7 +344,7 @@ ControlKind: TypeAlias = Literal[
     "description", "candidate", "candidates", "media", "info", "ping", "pong", "bye", "muted", "restart", "other"
 ]
 _CONTROLS: Final[tuple[tuple[str, ControlKind], ...]] = (
-    # In the order in which the original looks for them.
+    # In the order in which the VDO.Ninja bridge looks for them.
     ("description", "description"),
     ("candidate", "candidate"),
     ("candidates", "candidates"),
@@ -355,12 +359,12 @@ _CONTROLS: Final[tuple[tuple[str, ControlKind], ...]] = (
 
 
 def read_frame(text: str | bytes) -> Pipe | Control:
-    """One frame of the channel of text.
+    """Parse one frame of the text channel.
 
     Raises:
-        WireError: it is no JSON object, too large or nested too deep.
+        WireError: it is not a JSON object, too large or nested too deep.
     """
-    if len(text) > bounds.PEER_FRAME_BYTES:
+    if len(text) > limits.PEER_FRAME_BYTES:
         raise WireError("a frame is too large")
     try:
         fields = parse(text)
@@ -377,10 +381,10 @@ def read_frame(text: str | bytes) -> Pipe | Control:
 
 
 def pipe_frame(data: object) -> str:
-    """The frame that carries data of the application.
+    """Return the frame of application data.
 
     Raises:
-        Unreadable: it is nothing that JSON knows.
+        Unreadable: JSON cannot represent it.
     """
     return f'{{"pipe":{stringify(data)}}}'
 
@@ -389,7 +393,7 @@ SWALLOWED: Final = ("subscribe", "unsubscribe", "channelMessage", "request", "re
 
 
 def original_swallows(data: object) -> bool:
-    """Whether an end that is not Hubbub would lose this data without a word."""
+    """Return whether a VDO.Ninja bridge would silently lose this data."""
     if isinstance(data, dict):
         return data.get("type") in SWALLOWED
     return data is None or data is False or data == "" or (isinstance(data, int | float) and not data)

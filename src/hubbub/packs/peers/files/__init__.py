@@ -1,5 +1,5 @@
-"""Files between peers: whole or not at all, flat in memory, and nowhere but where they may be.
+"""File transfer between peers: complete or not at all, in constant memory, restricted to allowed folders.
 
-`files.Files` is one session's: it hears what the room brings and does what the tools ask.
-`sender` and `receiver` are the two ends; `folders` is the only door to the disk.
+`files.Files` handles one session: envelopes from the room, and calls of the tools. `sender` and `receiver` are the two
+ends of a transfer; `folders` is the only module that opens the files of callers.
 """

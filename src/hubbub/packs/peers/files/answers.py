@@ -1,7 +1,7 @@
-"""What the end that takes a file says to the one that sends it, and tells its own agent.
+"""Replies of the receiving end of a transfer to its sender, and events for its own agent.
 
-Another Hubbub is told which parts are missing; an original only what it knows of, and
-in one place something else than the truth, because it would make the worst of that.
+Another Hubbub gets the list of missing chunks. VDO.Ninja bridges get only the fields they understand, and in one case
+another value than the actual one: see `Answers.tell_state`.
 """
 
 from __future__ import annotations
@@ -9,47 +9,47 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.files.transfer import Incoming
 
 
 class ReceivingEnd(Protocol):
-    """Who a receiver answers through."""
+    """What a receiver uses to reply and to report."""
 
     def say(self, kind: str, payload: Mapping[str, Any], *, to: str | None) -> None:
         """Send an envelope to the sender."""
 
     def emit(self, type: str, /, **fields: Any) -> None:
-        """Tell what `vdo_receive` shows."""
+        """Emit an event for `vdo_receive`."""
 
     def finished(self, transfer: Incoming) -> None:
-        """It is over."""
+        """Handle the end of a transfer."""
 
 
 class Answers:
-    """Of one transfer."""
+    """The replies of one transfer."""
 
     def __init__(self, end: ReceivingEnd, transfer: Incoming) -> None:
         self.is_hubbub = False
-        """Whether the sender is."""
+        """Whether the sender is another Hubbub."""
         self.unwritten_bytes = 0
-        """What came and is not yet where it belongs: it is confirmed later."""
+        """Bytes received but not yet written; they are acknowledged later."""
         self._end = end
         self._transfer = transfer
         self._told = -1
 
     def accept(self) -> None:
-        """Let the sender begin, or go on."""
+        """Let the sender begin or continue."""
         transfer = self._transfer
         accept = {"transfer_id": transfer.transfer_id, "next_seq": transfer.parts.next_seq}
         self._say("file.accept", {**accept, **self._gaps()} if self.is_hubbub else accept)
 
     def tell_state(self) -> None:
-        """Say how far we are.
+        """Report our progress.
 
-        An original that asks holds on to the chunk it sent last, and sends its bytes as
-        whatever we ask for: so it is asked for that one again. After a wrong hash it would
-        take the last number for success.
+        A VDO.Ninja bridge that asks keeps the chunk that it sent last, and sends its bytes under whatever
+        number we request; so we request that number again. After a hash mismatch it would take the last number
+        for success, so 0 is reported.
         """
         transfer = self._transfer
         next_seq = transfer.parts.next_seq
@@ -61,7 +61,7 @@ class Answers:
         self._say("file.resume_state", {**state, **self._gaps()} if self.is_hubbub else state)
 
     def nack(self, reason: str) -> None:
-        """Say what is wrong, and where to go on."""
+        """Report what is wrong, and where to continue."""
         transfer = self._transfer
         payload: dict[str, Any] = {
             "transfer_id": transfer.transfer_id,
@@ -72,7 +72,7 @@ class Answers:
 
     def _gaps(self) -> dict[str, Any]:
         return {
-            "missing": [list(gap) for gap in self._transfer.parts.gaps(bounds.FILE_GAPS)],
+            "missing": [list(gap) for gap in self._transfer.parts.gaps(limits.FILE_GAPS)],
             "received_bytes": self._confirmed_bytes,
         }
 
@@ -81,7 +81,7 @@ class Answers:
         return self._transfer.parts.bytes - self.unwritten_bytes
 
     def ack(self, seq: int) -> None:
-        """Say that a part is here."""
+        """Acknowledge a chunk."""
         transfer = self._transfer
         self._say(
             "file.ack",
@@ -94,7 +94,7 @@ class Answers:
         )
 
     def confirm(self) -> None:
-        """Say that all is here, and right."""
+        """Confirm that the whole file arrived and its hash is correct."""
         transfer = self._transfer
         self._say(
             "file.complete_ack",
@@ -106,11 +106,11 @@ class Answers:
         )
 
     def tell(self, seq: int) -> None:
-        """Tell of a part; of a long transfer only some."""
+        """Emit an event for a chunk; for a long transfer, only for some of them."""
         transfer = self._transfer
         parts, total = transfer.parts, transfer.layout.total_chunks
-        notice = parts.count * bounds.FILE_NOTICES // total
-        if total > bounds.FILE_NOTICES and notice == self._told and not parts.is_whole:
+        notice = parts.count * limits.FILE_NOTICES // total
+        if total > limits.FILE_NOTICES and notice == self._told and not parts.is_whole:
             return
         self._told = notice
         self._end.emit(

@@ -1,4 +1,4 @@
-"""The files of one session: what the room brings is handed to the right end, what tools ask is done."""
+"""All file transfers of one session: dispatches envelopes to the right end, and implements the tools."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from hubbub import bounds
-from hubbub.packs.peers.arguments import refused
+from hubbub import ArgumentsInvalid, ToolError
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.failures import PeersError, WireError
 from hubbub.packs.peers.files import frames
-from hubbub.packs.peers.files.folders import Folders
+from hubbub.packs.peers.files.allowed_folders import allowed_folders
 from hubbub.packs.peers.files.intake import Intake
-from hubbub.packs.peers.files.names import printable
 from hubbub.packs.peers.files.options import FileSession, Sending
 from hubbub.packs.peers.files.outbox import Outbox
 from hubbub.packs.peers.files.source import MemorySource, PathSource
 from hubbub.packs.peers.files.spool import Spool
 from hubbub.packs.peers.files.transfer import Incoming, Outgoing, Transfer
-from hubbub.packs.peers.peer_view import PeerView
+from hubbub.packs.peers.names import printable
+from hubbub.packs.peers.room import PeerView
 from hubbub.packs.peers.wire import (
     Envelope,
     FileAccept,
@@ -42,27 +42,28 @@ class Files:
     """All transfers of one session."""
 
     def __init__(self, session: FileSession) -> None:
-        """Begin with none.
+        """Start without transfers.
 
         Raises: PeersError, if the spool folder is not below an allowed one.
         """
         self._session = session
         self._options = session.file_options
-        self.folders = Folders(self._options.folders or _usual_folders())
+        self.folders = allowed_folders(self._options.folders)
         self._spool = Spool(self.folders, self._options.spool_dir, keep=self._options.keep_spool_files)
         self._intake = Intake(session, self._spool)
         self._outbox = Outbox(session)
         self._is_closed = False
 
-    # -- what the room brings ----------------------------------------------------------------
+    # -- called by the room ------------------------------------------------------------------
 
     def on_envelope(self, peer: PeerView, envelope: Envelope) -> None:
-        """A `file.*` envelope of an admitted peer."""
+        """Handle a `file.*` envelope of an admitted peer."""
         if self._is_closed:
             return
         try:
             said = envelope.read()
-        except WireError:
+        except WireError as error:
+            self._unreadable(peer, envelope, error)
             return
         match said:
             case FileOffer():
@@ -85,19 +86,31 @@ class Files:
                 pass
 
     def on_bytes(self, peer: PeerView, data: bytes) -> None:
-        """A frame of bytes of another Hubbub."""
+        """Handle a binary frame of another Hubbub."""
         frame = frames.read_frame(data)
         if frame is not None and not self._is_closed:
             self._intake.bytes(peer, frame.transfer_id, frame.seq, frame.data)
 
-    def on_peer_ready(self, peer: PeerView) -> None:
-        """Somebody came, or came back."""
+    def on_peer_ready(self) -> None:
+        """Handle a peer that joined or returned, or whose bulk channel opened."""
         self._outbox.wake()
 
     def on_peer_gone(self, peer: PeerView) -> None:
-        """Somebody went."""
+        """Handle a peer that left."""
         self._intake.forsaken(peer)
         self._outbox.wake()
+
+    def _unreadable(self, peer: PeerView, envelope: Envelope, error: WireError) -> None:
+        """Answer a malformed payload, so that the sender need not wait for its timeout."""
+        transfer_id = envelope.payload.get("transfer_id")
+        if not isinstance(transfer_id, str) or not transfer_id:
+            return  # A reply could not name the transfer.
+        if envelope.kind == FileOffer.kind:
+            self._intake.refuse(peer, transfer_id, f"invalid offer: {error}")
+        elif envelope.kind == FileChunk.kind:
+            self._intake.reject_chunk(peer, transfer_id, None, "invalid_chunk_data")
+        else:
+            self._session.emit("file_protocol_error", reason="invalid_payload", kind=envelope.kind, from_uuid=peer.uuid)
 
     def _unhandled(self, envelope: Envelope, transfer_id: str) -> None:
         if transfer_id not in self._outbox.transfers:
@@ -113,7 +126,7 @@ class Files:
     # -- sending -----------------------------------------------------------------------------
 
     async def send_data(self, data: bytes, sending: Sending) -> Outgoing:
-        """Send bytes; when it returns, the other end has all of them.
+        """Send bytes; return when the other end has confirmed all of them.
 
         Raises: ToolFailure.
         """
@@ -128,45 +141,45 @@ class Files:
         return await self._outbox.send(PathSource(self.folders, path, self._options.max_bytes), sending)
 
     async def resume(self, transfer_id: str, sending: Sending) -> Outgoing:
-        """Go on with a transfer that stopped.
+        """Resume a transfer that stopped.
 
         Raises: ToolFailure.
         """
         return await self._outbox.resume(transfer_id, sending)
 
-    # -- what tools ask --------------------------------------------------------------------------
+    # -- called by the tools ---------------------------------------------------------------------
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is on its way."""
+        """Whether any transfer is in progress."""
         return self._outbox.is_busy or any(receiver.is_moving for receiver in self._intake.receivers.values())
 
     @property
     def incoming(self) -> list[Incoming]:
-        """The transfers that come, and came."""
+        """The incoming transfers, finished ones included."""
         return [receiver.transfer for receiver in self._intake.receivers.values()]
 
     @property
     def outgoing(self) -> list[Outgoing]:
-        """The transfers that go, and went."""
+        """The outgoing transfers, finished ones included."""
         return list(self._outbox.transfers.values())
 
     def received(self, transfer_id: str) -> Incoming:
-        """A transfer that is here, whole.
+        """Return a completely received transfer.
 
         Raises: ToolFailure.
         """
         receiver = self._intake.get(transfer_id)
         if receiver is None:
-            raise refused(f"unknown transfer_id: {transfer_id}")
+            raise ArgumentsInvalid(f"unknown transfer_id: {transfer_id}")
         if receiver.transfer.status != "completed":
-            raise refused(f"transfer not complete: {transfer_id}")
+            raise ToolError(f"transfer not complete: {transfer_id}")
         if receiver.transfer.store is None:
-            raise refused(f"transfer payload unavailable: {transfer_id}")
+            raise ToolError(f"transfer payload unavailable: {transfer_id}")
         return receiver.transfer
 
     async def save(self, transfer: Incoming, path: str, *, overwrite: bool) -> tuple[str, int]:
-        """Write a transfer that is here to a file; where it is, and how large.
+        """Write a received transfer to a file; return its path and size.
 
         Raises: PeersError.
         """
@@ -174,37 +187,41 @@ class Files:
 
     def _save(self, transfer: Incoming, path: str, overwrite: bool) -> tuple[str, int]:
         with self.folders.new_file(path, overwrite=overwrite) as (file, shown):
-            for block in self._blocks(transfer):
+            for block in self._blocks(transfer, 0, transfer.layout.total_bytes):
                 view = memoryview(block)
                 while view:
                     view = view[os.write(file, view) :]
         return shown, transfer.layout.total_bytes
 
-    async def read(self, transfer: Incoming) -> bytes:
-        """All of a small transfer that is here."""
-        return await asyncio.to_thread(lambda: b"".join(self._blocks(transfer)))
+    async def read(self, transfer: Incoming, start: int = 0, end: int | None = None) -> bytes:
+        """Return the bytes of a received transfer from `start` up to but not including `end`.
+
+        Raises: PeersError.
+        """
+        end = transfer.layout.total_bytes if end is None else end
+        return await asyncio.to_thread(lambda: b"".join(self._blocks(transfer, start, end)))
 
     @staticmethod
-    def _blocks(transfer: Incoming) -> Iterable[bytes]:
-        store, total = transfer.store, transfer.layout.total_bytes
-        for offset in range(0, total, bounds.FILE_BLOCK_BYTES):
-            size = min(bounds.FILE_BLOCK_BYTES, total - offset)
+    def _blocks(transfer: Incoming, start: int, end: int) -> Iterable[bytes]:
+        store = transfer.store
+        for offset in range(start, end, limits.FILE_BLOCK_BYTES):
+            size = min(limits.FILE_BLOCK_BYTES, end - offset)
             try:
                 block = b"" if store is None else store.read(offset, size)
             except OSError:
-                block = b""  # It was forgotten meanwhile.
+                block = b""  # It was discarded in the meantime.
             if len(block) != size:
                 raise PeersError(f"transfer payload unavailable: {transfer.transfer_id}")
             yield block
 
     def cancel(self, transfer_id: str) -> Transfer:
-        """Let a transfer be, whichever end it is of, and tell the other end.
+        """Cancel a transfer in either direction, and notify the other end.
 
         Raises: ToolFailure.
         """
         outgoing, receiver = self._outbox.transfers.get(transfer_id), self._intake.get(transfer_id)
         if outgoing is None and receiver is None:
-            raise refused(f"unknown transfer_id: {transfer_id}")
+            raise ArgumentsInvalid(f"unknown transfer_id: {transfer_id}")
         if outgoing is not None and (not outgoing.is_over or receiver is None):
             transfer: Transfer = outgoing
             if outgoing.status in ("completed", "cancelled"):
@@ -227,14 +244,8 @@ class Files:
             self._session.room.send_envelope("file.cancel", cancel, to=transfer.peer_uuid)
 
     async def close(self) -> None:
-        """Stop everything, and remove what was spooled."""
+        """Stop all transfers, and remove spooled files."""
         self._is_closed = True
         await self._outbox.close()
         await self._intake.close()
         self._spool.close()
-
-
-def _usual_folders() -> tuple[str, ...]:
-    """The working directory; but whoever starts us somewhere at the top did not mean everything below."""
-    here = Path.cwd()
-    return () if here == Path(here.anchor) else (str(here),)

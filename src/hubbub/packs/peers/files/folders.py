@@ -1,9 +1,8 @@
-"""The folders below which files are read and written, and the only way to them.
+"""Path sandbox: the folders below which files are read and written.
 
-Every path is walked from an allowed folder down, one name at a time, relative to the
-folder that is already open, and no symbolic link is followed: nobody can swap a folder
-for a link between a check and its use, because there is no check apart from the use.
-Where the system cannot open relative to a folder, the real path is compared instead.
+Every path is walked down from an allowed folder, one name at a time, relative to the open folder above, and no symbolic
+link is followed. A folder cannot be replaced by a link between check and use, because the check is the use. Where the
+system cannot open relative to a folder, the real path is compared instead.
 """
 
 from __future__ import annotations
@@ -17,7 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from hubbub import ArgumentsInvalid
 from hubbub.packs.peers.failures import PeersError
+from hubbub.packs.peers.names import printable
 
 _WALKS: Final = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
 _NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
@@ -29,40 +30,51 @@ _LINK_ERRORS: Final = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK)
 
 
 class OutsideFolders(PeersError):
-    """A path that leads elsewhere."""
+    """The path is not below an allowed folder, or goes through a link."""
 
     def __init__(self, path: str) -> None:
         super().__init__(
-            f"path is not below an allowed folder, or goes through a link: {path}; HUBBUB_PEERS_FILES names the folders"
+            f"path is not below an allowed folder, or goes through a link: {path}; vdo_capabilities lists the folders, "
+            "HUBBUB_PEERS_FILES changes them"
+        )
+
+
+class HiddenPath(PeersError):
+    """The path contains a hidden name, and the folder is a default that the operator did not choose for files."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"hidden files and folders are not read or written in the default folder: {path}; use another name, or set "
+            "HUBBUB_PEERS_FILES to a folder for files"
         )
 
 
 class Place:
-    """A name in a folder that is open."""
+    """A name in an open folder."""
 
     def __init__(self, folder: int | None, name: str, path: str) -> None:
         self._folder = folder
         self.name = name
         self.path = path
-        """The whole of it, for people."""
+        """The full path, for messages."""
 
     def _spelled(self, name: str) -> str:
         return name if self._folder is not None else str(Path(self.path).with_name(name))
 
     def open(self, flags: int, mode: int = 0o600) -> int:
-        """Open it; no link is followed."""
+        """Open it without following links."""
         return os.open(self._spelled(self.name), flags, mode, dir_fd=self._folder)
 
     def make_folder(self) -> None:
-        """Make a private folder of that name."""
+        """Create a private folder with this name."""
         os.mkdir(self._spelled(self.name), 0o700, dir_fd=self._folder)
 
     def beside(self, name: str) -> Place:
-        """Another name in the same folder."""
+        """Return another name in the same folder."""
         return Place(self._folder, name, str(Path(self.path).with_name(name)))
 
     def exists(self) -> bool:
-        """Whether something is there, a link that leads nowhere included."""
+        """Return whether anything exists there, broken links included."""
         try:
             os.stat(self._spelled(self.name), dir_fd=self._folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -70,11 +82,10 @@ class Place:
         return True
 
     def remove(self) -> None:
-        """Remove it."""
         os.unlink(self._spelled(self.name), dir_fd=self._folder)
 
     def move_to(self, other: Place, *, overwrite: bool) -> None:
-        """Give it another name in the same folder.
+        """Rename it within the same folder.
 
         Raises: FileExistsError.
         """
@@ -83,12 +94,12 @@ class Place:
             os.replace(source, target, src_dir_fd=self._folder, dst_dir_fd=self._folder)
             return
         try:
-            # Unlike a rename, a link never takes the place of something else.
+            # Unlike a rename, a hard link never replaces an existing file.
             os.link(source, target, src_dir_fd=self._folder, dst_dir_fd=self._folder, follow_symlinks=False)
         except FileExistsError:
             raise
         except OSError:
-            # There are no such links here; an empty file keeps the place meanwhile.
+            # Hard links are not supported here; an empty file reserves the name in the meantime.
             os.close(other.open(_TO_MAKE))
             os.replace(source, target, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         else:
@@ -96,22 +107,23 @@ class Place:
 
 
 class Folders:
-    """What may be read and written."""
+    """The allowed folders."""
 
-    def __init__(self, folders: Sequence[str]) -> None:
+    def __init__(self, folders: Sequence[str], *, refuses_hidden: bool = False) -> None:
+        self._refuses_hidden = refuses_hidden
         self._roots: list[tuple[str, str]] = []
-        """As written, and as it really is."""
+        """As configured, and with links resolved."""
         for folder in folders:
             self.add(folder)
 
     def add(self, folder: str) -> None:
-        """Allow one more."""
-        written = _absolute(folder, str(Path.cwd()))
+        """Allow one more folder."""
+        written = _absolute(folder, _here())
         self._roots.append((written, os.path.realpath(written)))
 
     @contextmanager
     def place(self, path: str, *, make_folders: bool = False) -> Iterator[Place]:
-        """Go to a path.
+        """Open the folder of a path, and yield its place.
 
         Raises: OutsideFolders, PeersError.
         """
@@ -120,6 +132,7 @@ class Folders:
             raise PeersError(f"file path is not a regular file: {path}")
         shown = str(Path(root, *names))
         if not _WALKS:
+            self._check_hidden((Path(os.path.realpath(shown)).name,), path)  # Windows has short aliases for long names.
             yield self._compared(root, shown, path, make_folders=make_folders)
             return
         folder = self._enter(root, names[:-1], path, make_folders=make_folders)
@@ -129,7 +142,7 @@ class Folders:
             os.close(folder)
 
     def open(self, path: str) -> tuple[int, os.stat_result]:
-        """Open a regular file to read it.
+        """Open a regular file for reading.
 
         Raises: OutsideFolders, PeersError.
         """
@@ -145,7 +158,7 @@ class Folders:
         return file, found
 
     def enter(self, path: str) -> int | None:
-        """Open a folder, to make files in it wherever its path leads later; None where that cannot be done.
+        """Open a folder, so that files are created in it even if its path is replaced later; None where unsupported.
 
         Raises: OutsideFolders, PeersError.
         """
@@ -153,7 +166,7 @@ class Folders:
         return self._enter(root, names, path, make_folders=False) if _WALKS else None
 
     def make_folder(self, path: str) -> str:
-        """Make a folder, and those above it; where it is.
+        """Create a folder and its parents; return its path.
 
         Raises: OutsideFolders, PeersError.
         """
@@ -162,7 +175,7 @@ class Folders:
 
     @contextmanager
     def new_file(self, path: str, *, overwrite: bool) -> Iterator[tuple[int, str]]:
-        """Write a file that is there, whole, when this ends well, and not at all when it does not.
+        """Write a file atomically: it appears complete when the block succeeds, and not at all when it fails.
 
         Raises: OutsideFolders, PeersError (`output exists`).
         """
@@ -187,9 +200,9 @@ class Folders:
                 raise _explained(error, path) from error
 
     def _below(self, path: str) -> tuple[str, tuple[str, ...]]:
-        """The allowed folder that a path is in, and the names from there."""
+        """Return the allowed folder that contains a path, and the names below it."""
         if "\0" in path or not _is_writable_name(path):
-            raise PeersError("invalid path")
+            raise ArgumentsInvalid("invalid path")
         written = self._absolute(path)
         found: list[tuple[str, tuple[str, ...]]] = []
         for spelled, real in self._roots:
@@ -198,13 +211,29 @@ class Folders:
                     found.append((real, Path(written).relative_to(root).parts))
         if not found:
             raise OutsideFolders(path)
-        return min(found, key=lambda each: len(each[1]))
+        root, names = min(found, key=lambda each: len(each[1]))
+        self._check_hidden(names, path)
+        return root, names
+
+    def _check_hidden(self, names: Sequence[str], path: str) -> None:
+        # Some file systems ignore invisible characters in names, so they do not count here either.
+        if self._refuses_hidden and any(printable(name).startswith(".") for name in names):
+            raise HiddenPath(path)
+
+    @property
+    def paths(self) -> list[str]:
+        """The allowed folders, with links resolved."""
+        return [real for _, real in self._roots]
+
+    @property
+    def base(self) -> str:
+        """Where relative paths start: the working directory if it is allowed, else the first allowed folder."""
+        here = _here()
+        is_allowed = any(Path(here).is_relative_to(root) for roots in self._roots for root in roots)
+        return here if is_allowed or not self._roots else self._roots[0][0]
 
     def _absolute(self, path: str) -> str:
-        """The whole of a path; a relative one is below the working directory, or else the first folder."""
-        here = str(Path.cwd())
-        is_allowed = any(Path(here).is_relative_to(root) for roots in self._roots for root in roots)
-        return _absolute(path, here if is_allowed or not self._roots else self._roots[0][0])
+        return _absolute(path, self.base)
 
     @staticmethod
     def _enter(root: str, names: Sequence[str], path: str, *, make_folders: bool) -> int:
@@ -240,12 +269,20 @@ class Folders:
         return Place(None, Path(shown).name, shown)
 
 
+def _here() -> str:
+    """Return the working directory, or the root of the file system if it was removed."""
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return os.sep
+
+
 def _absolute(path: str, above: str) -> str:
-    """The whole path as it is written: what `..` goes back on was never entered."""
+    """Return the absolute path, with `..` resolved in the text: the folders that it skips are never entered."""
     try:
         return os.path.normpath(above / Path(path).expanduser())
     except RuntimeError as error:
-        raise PeersError(f"invalid path: {path}") from error
+        raise ArgumentsInvalid(f"invalid path: {path}") from error
 
 
 def _is_writable_name(path: str) -> bool:

@@ -1,7 +1,6 @@
-"""Chunks as bytes, between two ends of Hubbub: which transfer, which chunk, and what is in it. Pure.
+"""Binary frames that carry chunks between two Hubbubs: transfer id, first chunk number, data. Pure.
 
-One frame carries one or more chunks that follow each other. The room signs it and counts
-it, so that there is nothing to check here but its form.
+One frame carries one or more consecutive chunks. The room signs and counts it, so only its format is checked here.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from typing import Final
 import msgspec
 
 _HEAD: Final = struct.Struct(">BHQ")
-"""What it is, how long the transfer's id is, and the first chunk."""
+"""Kind of the frame, length of the transfer id, number of the first chunk."""
 _CHUNKS: Final = 1
 
 
 class ChunkFrame(msgspec.Struct, frozen=True):
-    """Chunks that came."""
+    """Received chunks."""
 
     transfer_id: str
     seq: int
@@ -25,18 +24,18 @@ class ChunkFrame(msgspec.Struct, frozen=True):
 
 
 def head_bytes(transfer_id: str) -> int:
-    """What a frame needs besides the data."""
+    """Return how many bytes a frame needs besides the data."""
     return _HEAD.size + len(transfer_id.encode())
 
 
 def write_frame(transfer_id: str, seq: int, data: bytes | memoryview) -> bytes:
-    """The frame that carries these chunks."""
+    """Return the frame that carries these chunks."""
     name = transfer_id.encode()
     return b"".join((_HEAD.pack(_CHUNKS, len(name), seq), name, data))
 
 
 def read_frame(frame: bytes) -> ChunkFrame | None:
-    """What a frame carries; None if it is not one of ours."""
+    """Parse a frame; return None if it is malformed."""
     if len(frame) < _HEAD.size:
         return None
     kind, length, seq = _HEAD.unpack_from(frame)

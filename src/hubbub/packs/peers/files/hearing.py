@@ -1,4 +1,4 @@
-"""What the other end of a file that we send has said, and waiting for it to say something."""
+"""The replies of a transfer's receiver, as its sender records and awaits them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.failures import PeersError
-from hubbub.packs.peers.files.names import printable
 from hubbub.packs.peers.files.parts import Span, read_spans
+from hubbub.packs.peers.names import printable
 from hubbub.packs.peers.wire import (
     Envelope,
     FileAccept,
@@ -23,36 +24,36 @@ UNKNOWN: Final = "unknown_transfer"
 _GOES_BACK: Final = frozenset(
     (UNKNOWN, "chunk_hash_mismatch", "missing_chunks", "out_of_range_seq", "invalid_chunk_data", "too_fast")
 )
-_REASON_CHARACTERS: Final = 200
 
 
-class Interrupted(Exception):
-    """This try cannot go on; another may, after asking where the other end is."""
+class Interrupted(PeersError):
+    """This attempt failed; another may succeed, after asking the other end for its state."""
 
 
 class StartAnew(Interrupted):
-    """The other end does not know of it any more: it has to be offered again."""
+    """The other end no longer knows the transfer: it has to be offered again."""
 
 
 class Hearing:
-    """The last word of the other end on each matter."""
+    """The latest reply of the other end, by kind."""
 
-    def __init__(self, acked: Callable[[FileAck], None]) -> None:
+    def __init__(self, acked: Callable[[FileAck], None], news: asyncio.Event) -> None:
         self.accept: tuple[int, list[Span] | None] | None = None
-        """Where to begin, and what is missing from there on."""
+        """The first chunk to send, and the missing spans from there on."""
         self.state: tuple[int, list[Span] | None, str] | None = None
-        """The same, and what the other end calls it."""
+        """The same, and the status at the other end."""
         self.complete: tuple[str, int] | None = None
-        """The hash and the size of what it has."""
+        """Hash and size of the file at the other end."""
         self.refusal: str | None = None
-        """Why it does not want the file."""
+        """Why the other end refused the file."""
         self.back: str | None = None
-        """Why it wants us to go back."""
+        """Why the other end wants chunks again."""
         self._acked = acked
-        self._news = asyncio.Event()
+        self._news = news
+        """Also set when a peer joins or leaves."""
 
     def take(self, envelope: Envelope, said: Payload, total_chunks: int) -> None:
-        """Note what was said; what lies outside the file was not."""
+        """Record a reply; one that refers to chunks outside the file is ignored."""
         gaps = read_spans(envelope.payload.get("missing"), total_chunks)
         match said:
             case FileAccept(next_seq=next_seq) if next_seq <= total_chunks:
@@ -64,23 +65,19 @@ class Hearing:
             case FileNack(reason=reason) if reason in _GOES_BACK:
                 self.back = reason
             case FileNack(reason=reason):
-                self.refusal = printable(reason[:_REASON_CHARACTERS]) or "refused"
+                self.refusal = printable(reason[: limits.FILE_REASON_CHARACTERS]) or "refused"
             case FileCompleteAck():
                 self.complete = said.file_hash.lower(), said.total_bytes
         self._news.set()
 
     def forget(self) -> None:
-        """What was said before does not answer the next question; only the last word on the whole file stands."""
+        """Discard earlier replies before the next request; a refusal and the confirmation of the whole file stay."""
         self.accept = self.state = self.back = None
 
-    def wake(self) -> None:
-        """Let whoever waits look again."""
-        self._news.set()
-
     def check(self) -> None:
-        """Look whether the other end wants something else than to listen.
+        """Raise if the other end refused the file or wants chunks again.
 
-        Raises: PeersError, if it does not want the file; Interrupted, if it wants us to go back.
+        Raises: PeersError, if it refused the file; Interrupted, if it wants chunks again.
         """
         self.check_refusal()
         if self.back is not None:
@@ -88,15 +85,15 @@ class Hearing:
             raise StartAnew(reason) if reason == UNKNOWN else Interrupted(reason)
 
     def check_refusal(self) -> None:
-        """Look whether the other end wants the file at all.
+        """Raise if the other end refused the file.
 
-        Raises: PeersError, if it does not.
+        Raises: PeersError.
         """
         if self.refusal is not None:
             raise PeersError(self.refusal)
 
     async def until(self, is_so: Callable[[], object], wait_s: float) -> bool:
-        """Wait until something is so; whether it is."""
+        """Wait until a condition holds; return whether it does."""
         try:
             async with asyncio.timeout(wait_s):
                 while not is_so():

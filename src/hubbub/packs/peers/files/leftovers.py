@@ -1,7 +1,7 @@
-"""Spool folders whose process was killed before it could remove them: the next one that needs one does.
+"""Removal of spool folders whose process was killed before it could remove them.
 
-Whoever uses a folder holds a lock on a file in it for as long as it lives; a lock that can
-be taken belongs to nobody. Where there are no such locks, nothing is removed.
+A process holds a lock on a file in each folder that it uses; a lock that can be taken belongs to a dead process. On
+platforms without such locks nothing is removed.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ _FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXE
 
 
 def hold(folder: Path, opened: int | None) -> int | None:
-    """Say that a folder is in use, until what is given back is closed; `opened`: the same folder, if it is open."""
+    """Lock a folder until the returned descriptor is closed; `opened`: a descriptor of the folder, if it is open."""
     if sys.platform == "win32":
         return None
     above = folder if opened is None else Path()
     new = above / f"{_LOCK}.new"
     lock = os.open(new, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=opened)
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    os.rename(new, above / _LOCK, src_dir_fd=opened, dst_dir_fd=opened)  # Others see it only now that it is held.
+    os.rename(new, above / _LOCK, src_dir_fd=opened, dst_dir_fd=opened)  # Visible to others only once it is held.
     return lock
 
 
 def remove(above: Path) -> None:
-    """Remove the folders that nobody holds any longer."""
+    """Remove the folders that no process holds any longer."""
     if sys.platform == "win32":
         return
     for folder in above.glob(f"{PREFIX}*"):
         if not _OURS.fullmatch(folder.name):
-            continue  # Whatever else lies where somebody lets us spool is theirs.
+            continue  # Other files in a configured spool folder are not ours.
         try:
             lock = os.open(folder / _LOCK, _FLAGS)
         except OSError:
@@ -49,6 +49,6 @@ def remove(above: Path) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(folder, ignore_errors=True)
         except OSError:
-            pass  # Somebody lives there.
+            pass  # A running process holds it.
         finally:
             os.close(lock)

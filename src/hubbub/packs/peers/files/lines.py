@@ -1,4 +1,4 @@
-"""The two ways that chunks go to a peer: as bytes to another Hubbub, in envelopes to everybody else."""
+"""The two ways to send chunks to a peer: binary frames to another Hubbub, envelopes to any other peer."""
 
 from __future__ import annotations
 
@@ -6,37 +6,43 @@ import base64
 import hashlib
 from typing import Protocol
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.failures import ChannelClosed, FrameTooLarge, QueueFull
 from hubbub.packs.peers.files import frames
-from hubbub.packs.peers.peer_view import PeerView
-from hubbub.packs.peers.room import Bulk, Room
+from hubbub.packs.peers.files.delay_window import DelayWindow
+from hubbub.packs.peers.room import Bulk, PeerView, Room
 
 
 class Line(Protocol):
-    """A way for the chunks of one transfer to one peer."""
+    """Sends the chunks of one transfer to one peer."""
 
-    window_bytes: int
-    """What may be on its way."""
+    @property
+    def window_bytes(self) -> int:
+        """How many unacknowledged bytes may be in flight."""
 
     def chunks(self, chunk_bytes: int) -> int:
-        """How many chunks of that size one `send` takes; 0: they are too large."""
+        """Return how many chunks of that size one `send` accepts; 0 if they are too large."""
 
     @property
     def buffered_amount(self) -> int:
-        """Bytes that have not left yet; 0 where that cannot be known."""
+        """Bytes queued for sending."""
 
     async def send(self, seq: int, data: memoryview) -> None:
-        """Send whole chunks, and wait while too much waits.
+        """Send whole chunks, and wait while too many bytes are queued.
 
         Raises: ChannelClosed, FrameTooLarge.
         """
 
+    def acked(self, seq: int) -> None:
+        """Handle the acknowledgement of a chunk."""
+
 
 class BytesLine:
-    """As bytes."""
+    """Sends chunks in binary frames."""
 
-    window_bytes = bounds.FILE_WINDOW_BYTES
+    @property
+    def window_bytes(self) -> int:
+        return limits.FILE_WINDOW_BYTES
 
     def __init__(self, bulk: Bulk, transfer_id: str) -> None:
         self._bulk = bulk
@@ -44,18 +50,16 @@ class BytesLine:
 
     @property
     def buffered_amount(self) -> int:
-        """Bytes that have not left yet."""
         return self._bulk.buffered_amount
 
     def chunks(self, chunk_bytes: int) -> int:
-        """How many chunks of that size one frame takes."""
+        """Return how many chunks of that size fit into one frame."""
         return (self._bulk.max_frame - frames.head_bytes(self._transfer_id)) // chunk_bytes
 
     async def send(self, seq: int, data: memoryview) -> None:
-        """Send whole chunks."""
         frame = frames.write_frame(self._transfer_id, seq, data)
         while True:
-            if self._bulk.buffered_amount > bounds.PEER_HIGH_WATER_BYTES:
+            if self._bulk.buffered_amount > limits.PEER_HIGH_WATER_BYTES:
                 await self._bulk.drain()
             try:
                 self._bulk.send(frame)
@@ -64,25 +68,38 @@ class BytesLine:
             else:
                 return
 
+    def acked(self, seq: int) -> None:
+        """Do nothing: the window is fixed."""
+
 
 class EnvelopeLine:
-    """In envelopes, one chunk in each."""
+    """Sends chunks in envelopes, one chunk in each."""
 
-    window_bytes = bounds.FILE_ENVELOPE_WINDOW_BYTES
-    buffered_amount = 0
-
-    def __init__(self, room: Room, peer: PeerView, transfer_id: str) -> None:
+    def __init__(self, room: Room, peer: PeerView, transfer_id: str, chunk_bytes: int) -> None:
         self._room = room
         self._uuid = peer.uuid
         self._transfer_id = transfer_id
         self._most = envelope_chunk(peer)
+        self._window = DelayWindow(chunk_bytes)
+
+    @property
+    def window_bytes(self) -> int:
+        return self._window.bytes
+
+    @property
+    def buffered_amount(self) -> int:
+        return self._room.queued_bytes(self._uuid)
+
+    def acked(self, seq: int) -> None:
+        """Handle the acknowledgement of a chunk."""
+        self._window.acked(seq)
 
     def chunks(self, chunk_bytes: int) -> int:
-        """One, if it fits."""
+        """Return 1 if a chunk of that size fits into an envelope, else 0."""
         return int(chunk_bytes <= self._most)
 
     async def send(self, seq: int, data: memoryview) -> None:
-        """Send one chunk."""
+        """Send one chunk as base64, with its hash."""
         text = base64.b64encode(data).decode()
         payload = {
             "transfer_id": self._transfer_id,
@@ -91,7 +108,8 @@ class EnvelopeLine:
             "chunk_hash": hashlib.sha256(data).hexdigest(),
         }
         while True:
-            await self._room.drain(self._uuid, bounds.PEER_HIGH_WATER_BYTES)
+            await self._room.drain(self._uuid, limits.PEER_HIGH_WATER_BYTES)
+            self._window.sent(seq)
             sent = self._room.send_envelope("file.chunk", payload, to=self._uuid)
             if sent.ok:
                 return
@@ -105,12 +123,12 @@ class EnvelopeLine:
 
 
 def envelope_chunk(peer: PeerView) -> int:
-    """The largest chunk that fits into one envelope to this peer, as base64."""
-    frame = min(peer.max_message_size, bounds.PEER_FRAME_BYTES)
-    return max((frame - bounds.FILE_ENVELOPE_OVERHEAD) // 4 * 3, 0)
+    """Return the largest chunk that fits into one envelope to this peer, as base64."""
+    frame = min(peer.max_message_size, limits.PEER_FRAME_BYTES)
+    return max((frame - limits.FILE_ENVELOPE_OVERHEAD) // 4 * 3, 0)
 
 
-def line_to(room: Room, peer: PeerView, transfer_id: str) -> Line:
-    """The better way to a peer."""
+def line_to(room: Room, peer: PeerView, transfer_id: str, chunk_bytes: int) -> Line:
+    """Return the fastest line to a peer: binary frames if its bulk channel is open, else envelopes."""
     bulk = room.bulk(peer.uuid) if peer.is_hubbub else None
-    return EnvelopeLine(room, peer, transfer_id) if bulk is None else BytesLine(bulk, transfer_id)
+    return EnvelopeLine(room, peer, transfer_id, chunk_bytes) if bulk is None else BytesLine(bulk, transfer_id)

@@ -1,25 +1,24 @@
-"""The files that one session sends: each in a task of its own, until it is there or the reason why not is known."""
+"""The outgoing transfers of one session, each in its own task until it is confirmed or has failed."""
 
 from __future__ import annotations
 
 import asyncio
 
-from hubbub import bounds
-from hubbub.errors import ToolFailure
-from hubbub.packs.peers.arguments import refused
+from hubbub import ArgumentsInvalid, ToolError, ToolFailure
+from hubbub.packs.peers import limits
+from hubbub.packs.peers.admission import explain_unadmitted
 from hubbub.packs.peers.failures import PeersError
-from hubbub.packs.peers.files.names import is_id, printable, shown_name
 from hubbub.packs.peers.files.options import FileSession, Sending
 from hubbub.packs.peers.files.parts import Layout
 from hubbub.packs.peers.files.sender import Sender
 from hubbub.packs.peers.files.source import Source
 from hubbub.packs.peers.files.transfer import Outgoing
-from hubbub.packs.peers.names import short_id
-from hubbub.packs.peers.peer_view import PeerView
+from hubbub.packs.peers.names import is_id, printable, short_id, shown_name
+from hubbub.packs.peers.room import PeerView
 
 
 class Outbox:
-    """What goes out, and went."""
+    """The outgoing transfers, finished ones included."""
 
     def __init__(self, session: FileSession) -> None:
         self._session = session
@@ -31,71 +30,74 @@ class Outbox:
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is on its way."""
+        """Whether any transfer is in progress."""
         return bool(self._running)
 
     def sender_to(self, peer: PeerView, transfer_id: str) -> Sender | None:
-        """Who sends this to that peer now."""
+        """Return the sender that is sending this transfer to that peer; None if there is none."""
         transfer = self.transfers.get(transfer_id)
         is_meant = transfer is not None and transfer.peer_uuid == peer.uuid
         return self._senders.get(transfer_id) if is_meant else None
 
     def wake(self) -> None:
-        """Somebody came or went."""
+        """Let every sender check the peers of the room again."""
         for sender in self._senders.values():
-            sender.wake()
+            sender.news.set()
 
     async def send(self, source: Source, sending: Sending) -> Outgoing:
-        """Send something; when it returns, the other end has all of it.
+        """Send a source; return when the other end has confirmed all of it.
 
         Raises: ToolFailure.
         """
         transfer_id = sending.transfer_id or short_id("file")
         if not is_id(transfer_id):
-            raise refused("invalid transfer_id: use up to 128 letters, digits and signs, without spaces")
+            raise ArgumentsInvalid("invalid transfer_id: use up to 128 letters, digits and signs, without spaces")
         peer = self._target(sending.target)
         if transfer_id in self._running:
-            raise refused(f"transfer_id is in use: {transfer_id}")
+            raise ToolError(f"transfer_id is in use: {transfer_id}")
         transfer = Outgoing(transfer_id, shown_name(sending.name), printable(sending.mime)[:128], source)
         transfer.wanted_chunk_bytes = sending.chunk_bytes or self._options.chunk_bytes
         transfer.peer_uuid, transfer.peer_stream_id = peer.uuid, peer.stream_id
         return await self._run(transfer, sending)
 
     async def resume(self, transfer_id: str, sending: Sending) -> Outgoing:
-        """Go on with a transfer that stopped.
+        """Resume a transfer that stopped.
 
         Raises: ToolFailure.
         """
         transfer = self.transfers.get(transfer_id)
         if transfer is None:
-            raise refused(f"unknown transfer_id: {transfer_id}")
+            raise ArgumentsInvalid(f"unknown transfer_id: {transfer_id}")
         if transfer.status == "completed":
             return transfer
         if transfer_id in self._running:
-            raise refused(f"transfer is running already: {transfer_id}")
+            raise ToolError(f"transfer is running already: {transfer_id}")
         if sending.target is not None:
             peer = self._target(sending.target)
             transfer.peer_uuid, transfer.peer_stream_id = peer.uuid, peer.stream_id
         return await self._run(transfer, sending)
 
     async def _run(self, transfer: Outgoing, sending: Sending) -> Outgoing:
-        """Run it as a task of its own, which ends with the call that waits for it."""
+        """Run a transfer in its own task, which ends with the call that waits for it."""
         if self._is_closed:
-            raise refused("the session was closed")
-        if len(self._running) >= bounds.FILES_SENT_AT_ONCE:
-            raise refused("too many files are sent at once; wait for one of them")
+            raise ToolError("the session was closed")
+        if len(self._running) >= limits.FILES_SENT_AT_ONCE:
+            raise ToolError("too many files are sent at once; wait for one of them")
         name = transfer.transfer_id
+        before = self.transfers.get(name)
         self.transfers[name] = transfer
         transfer.settle("offered")
         task = self._running[name] = asyncio.create_task(self._work(transfer, sending))
         try:
-            await asyncio.wait([task], timeout=sending.timeout_s)
+            await self._wait(task, transfer, sending.timeout_s)
             await self._ended(task, transfer, "timed out")
         except asyncio.CancelledError:
             await self._ended(task, transfer, "the call was cancelled")
             raise
         finally:
             self._running.pop(name, None)
+            if transfer.refusal is not None:
+                self._withdraw(name, before)
             self._forget_old()
         if not task.cancelled():
             task.result()
@@ -103,14 +105,30 @@ class Outbox:
             raise self._failure(transfer)
         return transfer
 
+    @staticmethod
+    async def _wait(task: asyncio.Task[None], transfer: Outgoing, idle_s: float | None) -> None:
+        """Wait until the transfer ends or makes no progress for `idle_s`; its total time is not limited."""
+        while not task.done():
+            confirmed = transfer.confirmed_bytes
+            await asyncio.wait([task], timeout=idle_s)
+            if transfer.confirmed_bytes <= confirmed:
+                return
+
+    def _withdraw(self, name: str, before: Outgoing | None) -> None:
+        """Forget a transfer whose file was refused before it was offered; restore the one that had its id before."""
+        if before is None:
+            del self.transfers[name]
+        else:
+            self.transfers[name] = before
+
     async def _ended(self, task: asyncio.Task[None], transfer: Outgoing, reason: str) -> None:
-        """Stop it if it has not come to its own end."""
+        """Stop the transfer if its task is still running."""
         if not task.done():
             self.stop(transfer, reason, is_failure=True)
             await asyncio.wait([task])
 
     async def _work(self, transfer: Outgoing, sending: Sending) -> None:
-        """Send it, and note how it ended."""
+        """Send a transfer, and record its result."""
         name = transfer.transfer_id
         sender = self._senders[name] = Sender(self._session, transfer, sending)
         source = transfer.source
@@ -123,12 +141,15 @@ class Outbox:
                 transfer.layout = Layout(total, transfer.wanted_chunk_bytes)
             await sender.run()
             self._sent(transfer)
-        except (PeersError, OSError) as error:
-            reason = error.message if isinstance(error, PeersError) else f"the file cannot be read: {error}"
-            transfer.settle("failed", reason)
-            self._failed(transfer, reason)
+        except (ToolFailure, OSError) as error:
+            failure = error if isinstance(error, ToolFailure) else ToolError(f"the file cannot be read: {error}")
+            transfer.settle("failed", failure.message)
+            if transfer.layout.total_bytes:
+                self._failed(transfer, failure.message)
+            else:
+                transfer.refusal = failure
         except asyncio.CancelledError:
-            pass  # Whoever stopped it said why.
+            pass  # `stop` has recorded the reason.
         finally:
             self._senders.pop(name, None)
             if not transfer.is_over:
@@ -161,9 +182,13 @@ class Outbox:
         )
 
     def _failure(self, transfer: Outgoing) -> ToolFailure:
-        failure = refused(f"{transfer.last_error or transfer.status} (transfer_id {transfer.transfer_id})")
-        failure.data = {"transfer": transfer.summary()}
-        return failure
+        if transfer.refusal is not None:
+            return transfer.refusal
+        done, total = transfer.confirmed_bytes, transfer.layout.total_bytes
+        return ToolError(
+            f"{transfer.last_error or transfer.status} "
+            f"(transfer_id {transfer.transfer_id}, {done} of {total} bytes confirmed)"
+        )
 
     def stop(self, transfer: Outgoing, reason: str, *, is_failure: bool = False) -> None:
         """End a transfer; one that failed can be resumed."""
@@ -175,28 +200,30 @@ class Outbox:
             task.cancel()
 
     def _target(self, target: str | None) -> PeerView:
-        """Whom a file is for."""
+        """Return the peer that a file is for."""
         room = self._session.room
         if target is not None:
             peer = room.find(target)
             if peer is None or not peer.is_connected or not peer.is_admitted:
-                raise refused(f"no open channel to {target}: failed to send file.offer")
+                why = explain_unadmitted(room, target)
+                raise ToolError(f"no open channel to {target}: failed to send file.offer" if why is None else why)
             return peer
         there = [peer for peer in room.peers if peer.is_connected and peer.is_admitted]
         if not there:
-            raise refused("no connected peers")
+            why = explain_unadmitted(room, None)
+            raise ToolError("no connected peers" if why is None else f"no admitted peers: {why}")
         if len(there) > 1:
-            raise refused("ambiguous target: multiple peers connected")
+            raise ArgumentsInvalid("ambiguous target: multiple peers connected")
         return there[0]
 
     def _forget_old(self) -> None:
         over = [transfer for transfer in self.transfers.values() if transfer.is_over]
         over.sort(key=lambda transfer: transfer.moved_at)
-        for transfer in over[: -bounds.FILES_KEPT]:
+        for transfer in over[: -limits.FILES_KEPT]:
             del self.transfers[transfer.transfer_id]
 
     async def close(self) -> None:
-        """Stop everything."""
+        """Stop all transfers."""
         self._is_closed = True
         tasks = list(self._running.values())
         for transfer_id in list(self._running):

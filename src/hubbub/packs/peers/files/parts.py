@@ -1,18 +1,18 @@
-"""Which chunks of a file are here: in any order, each counted once. Pure."""
+"""The received chunks of a file: in any order, each counted once. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
 
 Span: TypeAlias = tuple[int, int]
-"""From the first to before the last."""
+"""First chunk, and the chunk after the last."""
 
 
 class Layout:
-    """How a file is cut into chunks."""
+    """How a file is divided into chunks."""
 
     def __init__(self, total_bytes: int, chunk_bytes: int) -> None:
         self.total_bytes = total_bytes
@@ -20,15 +20,15 @@ class Layout:
         self.total_chunks = -(-total_bytes // chunk_bytes)
 
     def offset(self, seq: int) -> int:
-        """Where a chunk begins; the end of the file for the one after the last."""
+        """Return where a chunk begins; the end of the file for the chunk after the last."""
         return min(seq * self.chunk_bytes, self.total_bytes)
 
     def size(self, first: int, last: int) -> int:
-        """Bytes from one chunk to before another."""
+        """Return the number of bytes from chunk `first` up to but not including chunk `last`."""
         return self.offset(last) - self.offset(first)
 
     def end_of(self, first: int, size: int) -> int | None:
-        """The chunk after `size` bytes that begin with `first`; None if they are not whole chunks of this file."""
+        """Return the chunk after `size` bytes from `first` on; None if they are not whole chunks of this file."""
         if not 0 <= first < self.total_chunks or size <= 0:
             return None
         last = first + -(-size // self.chunk_bytes)
@@ -36,28 +36,28 @@ class Layout:
 
 
 class Parts:
-    """The chunks that are here."""
+    """The set of received chunks."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._here = bytearray(layout.total_chunks)
         self.next_seq = 0
-        """The first that is missing."""
+        """The first missing chunk."""
         self.count = 0
         self.bytes = 0
         self.highest = -1
 
     @property
     def is_whole(self) -> bool:
-        """Whether none is missing."""
+        """Whether no chunk is missing."""
         return self.count == self._layout.total_chunks
 
     def has(self, seq: int) -> bool:
-        """Whether a chunk is here."""
+        """Return whether a chunk was received."""
         return self._here[seq] == 1
 
     def add(self, first: int, last: int) -> list[Span]:
-        """Note chunks; those that were new."""
+        """Mark chunks as received; return those that were new."""
         new = list(self._gaps(first, last))
         for start, end in new:
             self._here[start:end] = b"\x01" * (end - start)
@@ -70,7 +70,7 @@ class Parts:
         return new
 
     def gaps(self, limit: int) -> list[Span]:
-        """The first gaps; the last of them reaches to the end if there are more than `limit`."""
+        """Return the first gaps; if there are more than `limit`, the last one extends to the end."""
         found: list[Span] = []
         for gap in self._gaps(self.next_seq, len(self._here)):
             if len(found) == limit:
@@ -91,8 +91,8 @@ class Parts:
 
 
 def read_spans(value: Any, total_chunks: int) -> list[Span] | None:
-    """The gaps that another Hubbub tells of; None if these are none."""
-    if not isinstance(value, Sequence) or isinstance(value, str) or not 0 < len(value) <= bounds.FILE_GAPS:
+    """Parse the gaps that another Hubbub reports; None if they are malformed."""
+    if not isinstance(value, Sequence) or isinstance(value, str) or not 0 < len(value) <= limits.FILE_GAPS:
         return None
     spans: list[Span] = []
     for item in value:

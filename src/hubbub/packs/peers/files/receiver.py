@@ -1,9 +1,8 @@
-"""The end that takes one file: checks each part, writes it once, and says yes only if the hash is right.
+"""The receiving end of one transfer: checks each chunk, writes it once, and confirms only if the hash is correct.
 
-Parts come in any order and more than once. They are marked when they come and written by
-one task per transfer, in a thread where there is a disk, so that the loop goes on; the
-hash is taken along the way as far as the parts are in order. `intake` decides which files
-are taken at all.
+Chunks arrive in any order, and repeatedly. They are marked on arrival and written by one task per transfer, in a thread
+if there is a disk, so that the event loop is not blocked. The hash is computed along the way, as far as the chunks are
+in order. `intake` decides which files are accepted.
 """
 
 from __future__ import annotations
@@ -16,18 +15,17 @@ import time
 from collections import deque
 from typing import Any, Final
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.files.answers import Answers, ReceivingEnd
 from hubbub.packs.peers.files.spool import Store
 from hubbub.packs.peers.files.transfer import Incoming
 from hubbub.packs.peers.wire import FileChunk, FileComplete
 
 HASH_MISMATCH: Final = "file hash mismatch"
-_ACKS_WAITING: Final = 4096
 
 
 class Receiver:
-    """Takes one file."""
+    """Receives one file."""
 
     def __init__(self, end: ReceivingEnd, transfer: Incoming, store: Store) -> None:
         self.transfer = transfer
@@ -36,7 +34,7 @@ class Receiver:
         self._store = store
         self._digest = hashlib.sha256()
         self._hashed = 0
-        """Chunks that the digest has, from the first on; only the writing task touches both."""
+        """Number of chunks in the digest, from the first on; only the writing task changes both."""
         self._waiting: deque[tuple[int, int, memoryview]] = deque()
         self._acks: list[int] = []
         self._task: asyncio.Task[None] | None = None
@@ -46,18 +44,18 @@ class Receiver:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being written."""
+        """Whether no write is in progress."""
         return self._task is None
 
     @property
     def is_moving(self) -> bool:
-        """Whether something came of it lately."""
-        return not self.transfer.is_over and time.monotonic() - self.transfer.moved_at < bounds.FILE_IDLE_S
+        """Whether a chunk or message of it arrived within `limits.FILE_IDLE_S`."""
+        return not self.transfer.is_over and time.monotonic() - self.transfer.moved_at < limits.FILE_IDLE_S
 
-    # -- parts that come -----------------------------------------------------------------
+    # -- incoming chunks -----------------------------------------------------------------
 
     def take_envelope(self, chunk: FileChunk) -> None:
-        """A chunk in an envelope."""
+        """Handle a chunk in an envelope."""
         transfer = self.transfer
         layout = transfer.layout
         if transfer.is_over:
@@ -76,12 +74,12 @@ class Receiver:
         elif chunk.chunk_hash and hashlib.sha256(data).hexdigest() != chunk.chunk_hash.lower():
             self._reject(chunk.seq, "chunk_hash_mismatch")
         elif self._keep(chunk.seq, memoryview(data)):
-            if len(self._acks) < _ACKS_WAITING:
+            if len(self._acks) < limits.FILE_PENDING_ACKS:
                 self._acks.append(chunk.seq)
             self._wake()
 
     def take_bytes(self, seq: int, data: memoryview) -> None:
-        """Chunks as bytes."""
+        """Handle chunks in a binary frame."""
         if self.transfer.is_over:
             self._answer_late()
         elif self.transfer.layout.end_of(seq, len(data)) is None:
@@ -93,7 +91,7 @@ class Receiver:
         layout = self.transfer.layout
         last = layout.end_of(seq, len(data))
         assert last is not None
-        if self.answers.unwritten_bytes + len(data) > bounds.FILE_BACKLOG_BYTES:
+        if self.answers.unwritten_bytes + len(data) > limits.FILE_BACKLOG_BYTES:
             self._reject(seq, "too_fast")
             return False
         self.transfer.touch()
@@ -111,7 +109,7 @@ class Receiver:
         self.answers.nack(reason)
 
     def _answer_late(self) -> None:
-        """A part of a file that is over: let the sender know, if it can still make sense of it."""
+        """Reply to a chunk of a finished transfer, so that the sender can stop."""
         transfer = self.transfer
         if transfer.status == "completed":
             self.answers.ack(transfer.layout.total_chunks - 1)
@@ -141,7 +139,7 @@ class Receiver:
         batch, acks = sorted(self._waiting, key=lambda part: part[0]), self._acks
         self._waiting.clear()
         self._acks = []
-        # What is marked and not in this batch is written: it can be read again to be hashed.
+        # Chunks that are marked but not in this batch are written, so they can be read back for the hash.
         readable = min([self.transfer.parts.next_seq, *(first for first, _, _ in batch[:1])])
         await self._off_loop(self._absorb, batch, readable)
         self.answers.unwritten_bytes -= sum(len(data) for _, _, data in batch)
@@ -155,7 +153,7 @@ class Receiver:
             self.answers.ack(batch[-1][1] - 1)
 
     async def _off_loop(self, function: Any, *arguments: Any) -> Any:
-        if self.transfer.is_spooled or self.transfer.layout.total_bytes > bounds.FILE_BLOCK_BYTES:
+        if self.transfer.is_spooled or self.transfer.layout.total_bytes > limits.FILE_BLOCK_BYTES:
             return await asyncio.to_thread(function, *arguments)
         return function(*arguments)
 
@@ -169,21 +167,21 @@ class Receiver:
                 self._hashed = last
 
     def _catch_up(self, readable: int) -> None:
-        """Hash what was written before its turn came."""
+        """Hash chunks that were written out of order."""
         layout = self.transfer.layout
         offset, end = layout.offset(self._hashed), layout.offset(readable)
         while offset < end:
-            block = self._store.read(offset, min(bounds.FILE_BLOCK_BYTES, end - offset))
+            block = self._store.read(offset, min(limits.FILE_BLOCK_BYTES, end - offset))
             if not block:
                 raise OSError(0, "it is shorter than what was written")
             self._digest.update(block)
             offset += len(block)
         self._hashed = max(self._hashed, readable)
 
-    # -- the end ---------------------------------------------------------------------------
+    # -- completion ------------------------------------------------------------------------
 
     def completed_by_sender(self, complete: FileComplete) -> None:
-        """The sender says that this was all."""
+        """Handle the sender's message that all chunks were sent."""
         transfer = self.transfer
         if transfer.status == "completed":
             self.answers.confirm()
@@ -209,7 +207,7 @@ class Receiver:
             self._fail(HASH_MISMATCH)
             return
         transfer.settle("completed")
-        # Whoever waits for the file may leave as soon as it is told, so the sender has to know before.
+        # The caller may leave as soon as it sees the event, so confirm to the sender first.
         if self._wants_answer or self.answers.is_hubbub:
             self.answers.confirm()
         self._end.emit(
@@ -237,20 +235,20 @@ class Receiver:
         self._end.finished(self.transfer)
 
     def stop(self, reason: str) -> None:
-        """Take no more of it, and forget what is here."""
+        """Accept no more chunks, and discard those received."""
         if not self.transfer.is_over:
             self.transfer.settle("cancelled", reason)
         if self._task is None:
             self._discard()
 
     def forget(self) -> None:
-        """It is over, and nobody asked for it in time."""
+        """Discard a finished transfer that was not collected in time."""
         self._is_forgotten = True
         if self._task is None:
             self._discard()
 
     async def close(self, *, keep: bool) -> None:
-        """Let go of everything; `keep`: leave a finished file on the disk."""
+        """Release everything; `keep`: leave a finished file on disk."""
         is_kept = keep and self.transfer.status == "completed"
         if not self.transfer.is_over:
             self.transfer.settle("failed", "the session was closed")

@@ -1,30 +1,26 @@
-"""The end that sends one file: a window of chunks on their way, read again whenever it has to go back.
+"""The sending end of one transfer: a window of chunks in flight, read again from the source to resend them.
 
-What the other end says is only believed as far as it does no harm: chunks that were never
-sent cannot be confirmed, every step back is counted, and nothing is called complete until
-the other end has named the hash of the whole file. One `run` is one try, from the offer
-to the end; a later one goes on where the other end says it is.
+Replies of the other end are trusted only as far as they do no harm: chunks that were never sent cannot be acknowledged,
+every step back counts as a retry, and a transfer is complete only when the other end has reported the hash of the whole
+file. One `run` is one attempt, from the offer to the end; a later one continues where the other end asks for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
+from hubbub.packs.peers.admission import explain_unadmitted
 from hubbub.packs.peers.failures import ChannelClosed, PeersError
 from hubbub.packs.peers.files.hearing import UNKNOWN, Hearing, Interrupted, StartAnew
 from hubbub.packs.peers.files.lines import Line, envelope_chunk, line_to
 from hubbub.packs.peers.files.options import FileSession, Sending
 from hubbub.packs.peers.files.parts import Layout, Span
 from hubbub.packs.peers.files.transfer import Outgoing
-from hubbub.packs.peers.peer_view import PeerView
+from hubbub.packs.peers.room import PeerView
 from hubbub.packs.peers.wire import Envelope, FileAck, Payload
-
-_TELL_S: Final = 0.2
-_LOOK_S: Final = 0.02
 
 
 class Sender:
@@ -38,43 +34,43 @@ class Sender:
         self._ack_timeout_s = options.ack_timeout_s if sending.ack_timeout_s is None else sending.ack_timeout_s
         self._max_retries = options.max_retries if sending.max_retries is None else sending.max_retries
         self._start_seq = sending.start_seq
-        self._hearing = Hearing(self._acked)
+        self.news = asyncio.Event()
+        """Set it to make the sender check the peers of the room again."""
+        self._hearing = Hearing(self._acked, self.news)
         self._next_seq = 0
-        """The first that the other end misses, as far as it told."""
+        """The first chunk that the other end lacks, as far as it has reported."""
         self._sent_to = 0
-        """The chunk after the last one that was ever sent in this run."""
+        """The chunk after the last one that was sent in this run."""
         self._base_bytes = 0
         self._sent_bytes = 0
         self._told_at = 0.0
         self._told = 0
-        self._line: Line
+        self._line: Line | None = None
 
-    # -- what the other end says -------------------------------------------------------------
+    # -- replies of the other end ------------------------------------------------------------
 
     def hear(self, envelope: Envelope, said: Payload) -> None:
-        """An envelope of the one that the file is for."""
+        """Handle an envelope of the receiving peer."""
         self._transfer.touch()
         self._hearing.take(envelope, said, self._transfer.layout.total_chunks)
 
-    def wake(self) -> None:
-        """Somebody came or went."""
-        self._hearing.wake()
-
     def _acked(self, ack: FileAck) -> None:
-        """Some chunks are there; what was never sent is not, whatever it says."""
+        """Handle an acknowledgement; values beyond what was sent are ignored."""
         transfer = self._transfer
+        if self._line is not None:
+            self._line.acked(ack.seq)
         if ack.next_seq <= max(self._sent_to, self._next_seq):
             self._next_seq = max(self._next_seq, ack.next_seq)
             transfer.next_seq = self._next_seq
         if ack.received_bytes <= self._base_bytes + self._sent_bytes:
             transfer.confirmed_bytes = max(transfer.confirmed_bytes, ack.received_bytes)
 
-    # -- one run -----------------------------------------------------------------------------
+    # -- one attempt -------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Send it.
+        """Send the file.
 
-        Raises: PeersError, with what went wrong.
+        Raises: PeersError, with the reason.
         """
         transfer = self._transfer
         retries, confirmed = 0, -1
@@ -85,7 +81,7 @@ class Sender:
                 if gaps is None:
                     gaps = await self._offer(peer)
                 transfer.status = "transferring"
-                self._line = line_to(self._session.room, peer, transfer.transfer_id)
+                self._line = line_to(self._session.room, peer, transfer.transfer_id, transfer.layout.chunk_bytes)
                 await self._send(gaps)
                 await self._finish()
                 return
@@ -105,7 +101,7 @@ class Sender:
                 gaps = None if isinstance(interruption, StartAnew | ChannelClosed) else await self._ask()
 
     async def _peer(self) -> PeerView:
-        """Whom it is for; who is gone may come back, under the same name."""
+        """Wait for the receiving peer; one that left may return under the same stream id."""
         transfer, room = self._transfer, self._session.room
 
         def found() -> PeerView | None:
@@ -113,24 +109,15 @@ class Sender:
             peer = named or room.find(transfer.peer_uuid or "")
             return peer if peer is not None and peer.is_connected and peer.is_admitted else None
 
-        wait_s = max(self._ack_timeout_s * (self._max_retries + 1), bounds.FILE_ANSWER_S)
+        wait_s = max(self._ack_timeout_s * (self._max_retries + 1), limits.FILE_ANSWER_S)
         await self._hearing.until(lambda: found() is not None, wait_s)
-        await self._greeted(found)
+        await self._hearing.until(lambda: _is_greeted(found()), limits.FILE_GREETING_S)
         peer = found()
         if peer is None:
-            raise PeersError("the peer is gone; vdo_file_resume goes on when it is back")
+            why = explain_unadmitted(room, transfer.peer_stream_id or transfer.peer_uuid or "")
+            raise PeersError(why or "the peer is gone; vdo_file_resume goes on when it is back")
         transfer.peer_uuid, transfer.peer_stream_id = peer.uuid, peer.stream_id or transfer.peer_stream_id
         return peer
-
-    async def _greeted(self, found: Callable[[], PeerView | None]) -> None:
-        """Wait a little for a peer that just came: another Hubbub is about to say so, and to open the way of bytes."""
-        deadline = time.monotonic() + bounds.FILE_GREETING_S
-        while time.monotonic() < deadline:
-            peer = found()
-            is_silent = peer is not None and peer.handshake == "discovered"
-            if peer is None or not (is_silent or (peer.capabilities.bulk_v1 and not peer.has_bulk)):
-                return
-            await asyncio.sleep(_LOOK_S)
 
     async def _offer(self, peer: PeerView) -> list[Span]:
         transfer = self._transfer
@@ -149,7 +136,7 @@ class Sender:
         }
         if not self._say("file.offer", offer):
             raise ChannelClosed("failed to send file.offer")
-        wait_s = max(self._ack_timeout_s, bounds.FILE_ANSWER_S)
+        wait_s = max(self._ack_timeout_s, limits.FILE_ANSWER_S)
         if not await self._hearing.until(lambda: self._hearing.accept or self._hearing.refusal, wait_s):
             raise StartAnew("timed out waiting for file.accept")
         self._hearing.check_refusal()
@@ -157,7 +144,7 @@ class Sender:
         return self._begin_at(*self._hearing.accept)
 
     def _fit_chunks(self, peer: PeerView) -> None:
-        """Cut the file so that a chunk fits into a frame, also into one of text: the way may change."""
+        """Choose chunks that fit into a frame, and into an envelope too: the line may change during the transfer."""
         transfer = self._transfer
         size = min(transfer.wanted_chunk_bytes, envelope_chunk(peer))
         if size < 1:
@@ -166,7 +153,7 @@ class Sender:
             transfer.layout = Layout(transfer.layout.total_bytes, size)
 
     def _begin_at(self, next_seq: int, missing: list[Span] | None) -> list[Span]:
-        """Note where the other end is; what it misses."""
+        """Record the state of the other end; return the spans that it lacks."""
         layout, transfer = self._transfer.layout, self._transfer
         gaps = missing if missing is not None else [(next_seq, layout.total_chunks)]
         if self._start_seq is not None and self._start_seq < next_seq:
@@ -193,13 +180,14 @@ class Sender:
             await self._moved()
 
     async def _send_block(self, seq: int, last: int) -> int:
-        """Read some chunks, and send them; the next one."""
+        """Read some chunks and send them; return the number of the next one."""
         layout, source, line = self._transfer.layout, self._transfer.source, self._line
         assert source is not None
+        assert line is not None
         in_frame = line.chunks(layout.chunk_bytes)
         if not in_frame:
             raise StartAnew("a chunk does not fit into a frame any more")
-        frames = max(bounds.FILE_BLOCK_BYTES // (in_frame * layout.chunk_bytes), 1)
+        frames = max(limits.FILE_BLOCK_BYTES // (in_frame * layout.chunk_bytes), 1)
         end = min(seq + in_frame * frames, last)
         start = layout.offset(seq)
         block = memoryview(await asyncio.to_thread(source.read, start, layout.size(seq, end)))
@@ -222,23 +210,25 @@ class Sender:
         return self._base_bytes + self._sent_bytes - self._transfer.confirmed_bytes
 
     async def _moved(self) -> None:
-        """Wait until the other end has more; as long as bytes still leave us, nobody is late."""
+        """Wait for progress at the other end; while our send queue shrinks, its acknowledgement is not overdue."""
+        line = self._line
+        assert line is not None
         before = (self._next_seq, self._transfer.confirmed_bytes)
-        waiting = self._line.buffered_amount
+        waiting = line.buffered_amount
 
         def is_so() -> bool:
             return (self._next_seq, self._transfer.confirmed_bytes) != before or self._hearing.back is not None
 
         while not await self._hearing.until(is_so, self._ack_timeout_s):
-            now = self._line.buffered_amount
-            if now == 0 or now >= waiting:
+            now = line.buffered_amount
+            if now >= waiting:
                 raise Interrupted("no answer from the other end")
             waiting = now
         self._hearing.check()
         await self._tell_progress()
 
     async def _ask(self) -> list[Span] | None:
-        """Where the other end is; None if it has to be offered the file again."""
+        """Ask the other end for its state; return the missing spans, or None if the file has to be offered again."""
         self._hearing.forget()
         if not self._say("file.resume_req", {"transfer_id": self._transfer.transfer_id}):
             return None
@@ -251,12 +241,12 @@ class Sender:
             return None
         return self._begin_at(next_seq, missing)
 
-    # -- the end ---------------------------------------------------------------------------------
+    # -- completion ------------------------------------------------------------------------------
 
     async def _finish(self) -> None:
-        """Let the other end look at the whole.
+        """Ask the other end to verify the whole file.
 
-        Raises: PeersError, if it is not what we sent.
+        Raises: PeersError, if its hash is not ours.
         """
         transfer = self._transfer
         self._hearing.forget()
@@ -267,7 +257,7 @@ class Sender:
         }
         if not self._say("file.complete", complete):
             raise ChannelClosed("failed to send file.complete")
-        wait_s = max(2 * self._ack_timeout_s, bounds.FILE_ANSWER_S)
+        wait_s = max(2 * self._ack_timeout_s, limits.FILE_ANSWER_S)
         await self._hearing.until(lambda: self._hearing.complete or self._hearing.refusal or self._hearing.back, wait_s)
         self._hearing.check()
         if self._hearing.complete is None:
@@ -278,7 +268,7 @@ class Sender:
 
     @property
     def _is_confirmed(self) -> bool:
-        """Whether the other end has said that it has the file; it may be gone since."""
+        """Whether the other end has confirmed the file; it may have left since."""
         said, transfer = self._hearing.complete, self._transfer
         is_sent = self._sent_to >= transfer.layout.total_chunks > 0
         return is_sent and said is not None and said[0] == transfer.file_hash
@@ -289,13 +279,20 @@ class Sender:
         self._told_at = 0.0
         await self._tell_progress()
 
-    # -- little things -----------------------------------------------------------------------------
+    # -- helpers -----------------------------------------------------------------------------------
 
     def _say(self, kind: str, payload: dict[str, Any]) -> bool:
         return self._session.room.send_envelope(kind, payload, to=self._transfer.peer_uuid).ok
 
     async def _tell_progress(self) -> None:
         now, done = time.monotonic(), self._transfer.confirmed_bytes
-        if self._tell is not None and now - self._told_at > _TELL_S and done > self._told:
+        if self._tell is not None and now - self._told_at > limits.FILE_PROGRESS_S and done > self._told:
             self._told_at, self._told = now, done
             await self._tell(done, self._transfer.layout.total_bytes)
+
+
+def _is_greeted(peer: PeerView | None) -> bool:
+    """Return whether there is nothing to wait for: another Hubbub first sends a hello and opens the bulk channel."""
+    if peer is None:
+        return True
+    return peer.handshake != "discovered" and (peer.has_bulk or not peer.capabilities.bulk_v1)

@@ -1,4 +1,4 @@
-"""What is sent: bytes that a caller gave, or a file that is read again for each run."""
+"""Sources of outgoing files: bytes from a caller, or a file that is read again for each attempt."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import threading
 from typing import Final, Protocol
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.failures import PeersError
 from hubbub.packs.peers.files.folders import Folders
 from hubbub.packs.peers.files.spool import read_at
@@ -16,29 +16,29 @@ _CHANGED: Final = "the file changed since it was offered; send it again"
 
 
 class Source(Protocol):
-    """The bytes of one file. All of it may wait for a disk: call it in a thread, one call at a time."""
+    """The bytes of one file. Methods may block on a disk: call them in a thread, one at a time."""
 
     kind: str
     path: str | None
 
     def begin(self) -> tuple[int, str]:
-        """Its size and its SHA-256; from now on it can be read.
+        """Open the source; return its size and SHA-256.
 
-        Raises: PeersError, if it is not what it was.
+        Raises: PeersError, if it changed since the first call.
         """
 
     def read(self, offset: int, size: int) -> bytes:
-        """Exactly these bytes.
+        """Return exactly these bytes.
 
         Raises: PeersError, if there are fewer.
         """
 
     def end(self) -> None:
-        """Let go of the disk."""
+        """Release the file."""
 
 
 class MemorySource:
-    """Bytes that a caller gave."""
+    """Bytes from a caller."""
 
     kind = "memory"
 
@@ -47,19 +47,17 @@ class MemorySource:
         self._data = data
 
     def begin(self) -> tuple[int, str]:
-        """Its size and its SHA-256."""
         return len(self._data), hashlib.sha256(self._data).hexdigest()
 
     def read(self, offset: int, size: int) -> bytes:
-        """Exactly these bytes."""
         return self._data[offset : offset + size]
 
     def end(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is no file to release."""
 
 
 class PathSource:
-    """A file on the disk, as it was when it was first looked at."""
+    """A file on disk; an error if it changes after its first use."""
 
     kind = "path"
 
@@ -69,13 +67,12 @@ class PathSource:
         self._path = path
         self._max_bytes = max_bytes
         self._file: int | None = None
-        # A thread may still read when the loop lets go: the file must not be closed under its hands.
+        # A thread may still be reading when the event loop calls `end`: the file must not be closed during a read.
         self._lock = threading.Lock()
         self._stamp: tuple[int, ...] | None = None
         self._known: tuple[int, str] | None = None
 
     def begin(self) -> tuple[int, str]:
-        """Its size and its SHA-256."""
         self.end()
         self._file, found = self._folders.open(self._path)
         stamp = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
@@ -87,14 +84,12 @@ class PathSource:
         return self._known
 
     def read(self, offset: int, size: int) -> bytes:
-        """Exactly these bytes."""
         data = self._read(offset, size)
         if len(data) != size:
             raise PeersError(_CHANGED)
         return data
 
     def end(self) -> None:
-        """Close the file."""
         with self._lock:
             if self._file is not None:
                 os.close(self._file)
@@ -108,7 +103,7 @@ class PathSource:
         if size > self._max_bytes:
             raise PeersError(f"file exceeds max {self._max_bytes} bytes")
         digest, offset = hashlib.sha256(), 0
-        while block := self._read(offset, bounds.FILE_BLOCK_BYTES):
+        while block := self._read(offset, limits.FILE_BLOCK_BYTES):
             digest.update(block)
             offset += len(block)
             if offset > size:

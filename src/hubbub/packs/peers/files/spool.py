@@ -1,6 +1,6 @@
-"""Where a file that comes is kept until somebody wants it: in memory, or in a private folder.
+"""Storage for incoming files until they are read or saved: in memory, or in a private folder.
 
-Both are written at any place and read again. Only one thread at a time uses one of them.
+Both support random access. Only one thread at a time uses a store.
 """
 
 from __future__ import annotations
@@ -28,55 +28,51 @@ _TO_MAKE: Final = (
 
 
 class Store(Protocol):
-    """The bytes of one file."""
+    """Random-access storage for the bytes of one file."""
 
     path: str | None
-    """Where they are on the disk; None: in memory."""
+    """Path of the file on disk; None if in memory."""
 
     def write(self, offset: int, data: bytes | memoryview) -> None:
-        """Put bytes where they belong."""
+        """Write bytes at an offset."""
 
     def read(self, offset: int, size: int) -> bytes:
-        """Bytes that were written."""
+        """Return bytes that were written."""
 
     def close(self, *, keep: bool = False) -> None:
-        """Forget them; `keep`: leave what is on the disk there."""
+        """Discard the bytes; `keep`: leave the file on disk."""
 
 
 class MemoryStore:
-    """In memory."""
+    """Storage in memory."""
 
     def __init__(self, total_bytes: int) -> None:
         self.path: str | None = None
         self._data = bytearray(total_bytes)
 
     def write(self, offset: int, data: bytes | memoryview) -> None:
-        """Put bytes where they belong."""
         self._data[offset : offset + len(data)] = data
 
     def read(self, offset: int, size: int) -> bytes:
-        """Bytes that were written."""
         return bytes(memoryview(self._data)[offset : offset + size])
 
     def close(self, *, keep: bool = False) -> None:
-        """Forget them."""
         self._data = bytearray()
 
 
 class SpoolStore:
-    """In a file that nobody else can read."""
+    """Storage in a file that only this user can read."""
 
     def __init__(self, path: Path, folder: int | None = None) -> None:
-        """Make it; `folder`: its folder, if that is open, wherever its path leads by now."""
+        """Create the file; `folder`: a descriptor of its folder, used even if the path is replaced later."""
         self.path: str | None = str(path)
         self._name = str(path) if folder is None else path.name
         self._folder = folder
         self._file = os.open(self._name, _TO_MAKE, 0o600, dir_fd=folder)
-        # Somebody may still read in a thread when it is closed.
+        # A thread may still be reading when the store is closed.
         self._lock = threading.Lock()
 
     def write(self, offset: int, data: bytes | memoryview) -> None:
-        """Put bytes where they belong."""
         view = memoryview(data)
         with self._lock:
             while view:
@@ -84,12 +80,10 @@ class SpoolStore:
                 view, offset = view[written:], offset + written
 
     def read(self, offset: int, size: int) -> bytes:
-        """Bytes that were written."""
         with self._lock:
             return read_at(self._file, size, offset)
 
     def close(self, *, keep: bool = False) -> None:
-        """Forget them."""
         with self._lock:
             if self._file < 0:
                 return
@@ -104,7 +98,7 @@ class SpoolStore:
 
 
 class Spool:
-    """The private folder of one session; made when the first file needs it, removed with the session."""
+    """The private spool folder of one session; created for the first file, removed with the session."""
 
     def __init__(self, folders: Folders, given: str | None, *, keep: bool = False) -> None:
         self._folders = folders
@@ -115,9 +109,9 @@ class Spool:
         self._folder: Path | None = None
 
     def make(self, transfer_id: str, total_bytes: int) -> SpoolStore:
-        """A place for a file.
+        """Create the storage for a file.
 
-        Raises: PeersError, if the disk has none.
+        Raises: PeersError, if the disk has no space.
         """
         try:
             folder = self._opened()
@@ -130,7 +124,7 @@ class Spool:
             raise PeersError(f"the spool folder cannot be written: {error.strerror}") from error
 
     def close(self) -> None:
-        """Remove it."""
+        """Remove the folder."""
         folder, self._folder = self._folder, None
         if folder is not None and not self._keep:
             shutil.rmtree(folder, ignore_errors=True)
@@ -148,7 +142,7 @@ class Spool:
             with allowed.place(str(folder)) as place:
                 place.make_folder()
             self._open = allowed.enter(str(folder))
-            self._folders.add(str(folder))  # But not those of other sessions.
+            self._folders.add(str(folder))  # Spool folders of other sessions stay forbidden.
             if not self._keep:
                 self._lock = leftovers.hold(folder, self._open)
             self._folder = folder
@@ -156,9 +150,9 @@ class Spool:
 
 
 def usual_folder() -> str:
-    """Where spool folders are made if nobody names another place: ours alone.
+    """Return the default parent of spool folders, private to this user.
 
-    Raises: PeersError, if somebody else was there first.
+    Raises: PeersError, if it belongs to another user or others can access it.
     """
     owner = os.getuid() if hasattr(os, "getuid") else 0
     folder = Path(os.path.realpath(tempfile.gettempdir()), f"hubbub-peers-{owner}")
@@ -173,7 +167,7 @@ def usual_folder() -> str:
 
 
 def read_at(file: int, size: int, offset: int) -> bytes:
-    """Bytes of a file from some place on; fewer at its end."""
+    """Return bytes of a file from an offset on; fewer at its end."""
     if hasattr(os, "pread"):
         return os.pread(file, size, offset)
     os.lseek(file, offset, os.SEEK_SET)

@@ -1,26 +1,22 @@
-"""One transfer as tools show it, going out or coming in."""
+"""One transfer, outgoing or incoming, as the tools show it."""
 
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from hubbub import ToolFailure
+from hubbub.packs.peers.event_queue import iso_time
 from hubbub.packs.peers.files.parts import Layout, Parts
 from hubbub.packs.peers.files.source import Source
 from hubbub.packs.peers.files.spool import Store
 
 Status: TypeAlias = Literal["offered", "transferring", "receiving", "completed", "failed", "cancelled"]
-"""`offered` and `transferring` are going out, `receiving` is coming in."""
-
-
-def time_text(moment: float) -> str:
-    """A time as events have it."""
-    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+"""`offered` and `transferring` are outgoing, `receiving` is incoming."""
 
 
 class Transfer:
-    """What both directions have."""
+    """State that both directions share."""
 
     direction: ClassVar[Literal["incoming", "outgoing"]]
 
@@ -41,22 +37,22 @@ class Transfer:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing happens any more, unless it is resumed."""
+        """Whether the transfer has ended; a failed or cancelled one may be resumed."""
         return self.status in ("completed", "failed", "cancelled")
 
     def touch(self) -> None:
-        """Something happened."""
+        """Record activity."""
         self.moved_at, self.updated_at = time.monotonic(), time.time()
 
     def settle(self, status: Status, error: str | None = None) -> None:
-        """It has another status now."""
+        """Change the status, and record the error if there is one."""
         self.status, self.last_error = status, error
         self.touch()
         if status == "completed":
             self.completed_at = self.updated_at
 
     def summary(self) -> dict[str, Any]:
-        """As tools show it."""
+        """Return the transfer as the tools show it."""
         is_outgoing = self.direction == "outgoing"
         return {
             "transfer_id": self.transfer_id,
@@ -73,16 +69,16 @@ class Transfer:
             "from_uuid": None if is_outgoing else self.peer_uuid,
             "from_stream_id": None if is_outgoing else self.peer_stream_id,
             "file_hash": self.file_hash,
-            "created_at": time_text(self.created_at),
-            "updated_at": time_text(self.updated_at),
-            "completed_at": None if self.completed_at is None else time_text(self.completed_at),
+            "created_at": iso_time(self.created_at),
+            "updated_at": iso_time(self.updated_at),
+            "completed_at": None if self.completed_at is None else iso_time(self.completed_at),
             "last_error": self.last_error,
             "has_data": self.has_data,
         }
 
     @property
     def has_data(self) -> bool:
-        """Whether there is something to read, or to send again."""
+        """Whether there is data to read, or to send again."""
         raise NotImplementedError
 
     def _progress(self) -> dict[str, Any]:
@@ -90,7 +86,7 @@ class Transfer:
 
 
 class Outgoing(Transfer):
-    """One that we send."""
+    """A transfer that we send."""
 
     direction = "outgoing"
 
@@ -98,18 +94,20 @@ class Outgoing(Transfer):
         super().__init__(transfer_id, name, mime, "offered")
         self.source: Source | None = source
         self.source_kind, self.source_path = source.kind, source.path
+        self.refusal: ToolFailure | None = None
+        """Why the file could not be sent at all; nothing was offered, so there is nothing to resume."""
         self.wanted_chunk_bytes = 0
         self.next_seq = 0
         self.confirmed_bytes = 0
 
     @property
     def has_data(self) -> bool:
-        """Whether there is something to send again."""
+        """Whether there is data to send again."""
         return self.source is not None
 
     @property
     def confirmed_chunks(self) -> int:
-        """How many chunks the other end has."""
+        """How many chunks the other end has confirmed."""
         return -(-self.confirmed_bytes // self.layout.chunk_bytes)
 
     def _progress(self) -> dict[str, Any]:
@@ -125,7 +123,7 @@ class Outgoing(Transfer):
 
 
 class Incoming(Transfer):
-    """One that comes."""
+    """A transfer that we receive."""
 
     direction = "incoming"
 
@@ -138,7 +136,7 @@ class Incoming(Transfer):
 
     @property
     def has_data(self) -> bool:
-        """Whether there is something to read."""
+        """Whether there is data to read."""
         return self.status == "completed" and self.store is not None
 
     def _progress(self) -> dict[str, Any]:
