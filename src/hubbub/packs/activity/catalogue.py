@@ -1,7 +1,7 @@
-"""The buckets of ActivityWatch under the names that may be told. Pure.
+"""The buckets of ActivityWatch under the names that the privacy rules allow. Pure.
 
-Their names tell of apps and machines: a browser's watcher is called after the browser. Those of apps
-that are dropped are not there for anybody; names that a rule minds have `[private]` in them, and are asked for so.
+Bucket names reveal apps and machines: a browser's watcher is named after the browser. Buckets of dropped apps are left
+out. Names that match a rule contain `[private]`, and callers use them in that form.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from typing import Any, Final
 
 import msgspec
 
-from hubbub.packs.activity.events import Bucket
+from hubbub.packs.activity import limits
+from hubbub.packs.activity.browsers import browser_apps
+from hubbub.packs.activity.events import WEB, Bucket
 from hubbub.packs.activity.failures import BadRequest
 from hubbub.packs.activity.privacy import Privacy
 
-_NAMED: Final = 20
-"""Buckets that an error names."""
 _NAMES: Final = ("id", "name", "client", "hostname")
 _KEYS: Final = frozenset((*_NAMES, "type", "created", "last_updated", "data"))
 
 
 class Catalogue:
-    """All buckets that may be told of."""
+    """All buckets that may be disclosed."""
 
     def __init__(self, found: Mapping[str, Any], privacy: Privacy) -> None:
         self._buckets: dict[str, Bucket] = {}
         self._alike: Counter[str] = Counter()
         self.shown: dict[str, Any] = {}
-        """What ActivityWatch says of each."""
+        """Metadata of each bucket as ActivityWatch reports it, after the privacy rules."""
         for key, value in found.items():
             names = _names(value)
             verdict = privacy.of_watcher(key, names.get("client", ""), names.get("hostname", ""))
@@ -39,16 +39,17 @@ class Catalogue:
             self.shown[told] = _told(value, told, privacy)
             bucket = _read(key, value)
             bucket.is_masked = verdict == "masked"
+            bucket.label = told
+            bucket.apps = browser_apps(bucket) if bucket.type == WEB else frozenset()
             bucket.hostname = privacy.name(bucket.hostname)
             self._buckets[told] = bucket
 
     @property
     def buckets(self) -> list[Bucket]:
-        """All of them."""
         return list(self._buckets.values())
 
     def bucket(self, name: str) -> Bucket:
-        """The one of this name.
+        """Return the bucket with this name.
 
         Raises: BadRequest.
         """
@@ -57,7 +58,7 @@ class Catalogue:
         return self._buckets[name]
 
     def find(self, prefix: str, host: object = None) -> str:
-        """The name of the first bucket that begins so.
+        """Return the name of the first bucket, in alphabetical order, that begins with `prefix`.
 
         Raises: BadRequest.
         """
@@ -67,7 +68,7 @@ class Catalogue:
         raise BadRequest(f"no bucket begins with {prefix[:80]!r}; there are {self._known()}")
 
     def _known(self) -> str:
-        return ", ".join(sorted(self._buckets)[:_NAMED]) or "none"
+        return ", ".join(sorted(self._buckets)[: limits.NAMED_IN_ERROR]) or "none"
 
     def _free_name(self, told: str) -> str:
         name = told
@@ -96,6 +97,6 @@ def _read(key: str, value: Any) -> Bucket:
     try:
         bucket = msgspec.convert({"id": key, **value} if isinstance(value, dict) else value, Bucket)
     except msgspec.ValidationError:
-        return Bucket(key)  # somebody's own, of no type that we know
+        return Bucket(key)  # a custom bucket of an unknown type
     bucket.id = key
     return bucket

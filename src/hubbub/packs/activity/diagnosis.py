@@ -1,26 +1,35 @@
-"""What `hubbub doctor` looks at: ActivityWatch, its watchers, the sidecar, and what reads the screen."""
+"""Checks of `hubbub doctor`: ActivityWatch, its watchers, the sidecar, and text recognition."""
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 
-from hubbub import Check
-from hubbub.errors import HubbubError
+from hubbub import Check, HubbubError
 from hubbub.packs.activity.failures import SourceFailure
+from hubbub.packs.activity.pause import Paused
 from hubbub.packs.activity.periods import person_zone
 from hubbub.packs.activity.settings import ActivitySettings
-from hubbub.packs.activity.sources import Sources
+from hubbub.packs.activity.sources import Sources, together
 from hubbub.packs.activity.summary import in_words
+from hubbub.packs.activity.watcher_health import find_problems
 
 _DOWNLOAD = "https://activitywatch.net/downloads"
+_NO_SCREEN = "to read the screen, start the sidecar in the desktop session (X11), where DISPLAY is set"
 
 
 async def activitywatch(settings: ActivitySettings) -> Check:
-    """Whether ActivityWatch answers, and lets us read: it tells of itself even those whom it tells nothing else."""
+    """Check that ActivityWatch answers and accepts the API key.
+
+    `/info` needs no key, so an answer to it does not show that anything else can be read.
+    """
     sources = Sources(settings)
+    paused = sources.gate.pause.message()
     try:
-        info = await sources.info()
-        await sources.catalogue()
+        if paused is None:
+            info, _ = await together(sources.info(), sources.catalogue())
+        else:
+            info = await sources.greet()
     except SourceFailure as failure:
         advice = f"install and start it: {_DOWNLOAD}" if failure.word == "unreachable" else ""
         return Check("activitywatch", False, failure.message, advice)
@@ -30,53 +39,56 @@ async def activitywatch(settings: ActivitySettings) -> Check:
 
 
 async def watchers(settings: ActivitySettings) -> Check:
-    """Whether windows and presence are recorded, and when they last were."""
+    """Check that windows and presence are recorded, and report when they were last recorded."""
     sources = Sources(settings)
     try:
-        found = await sources.watchers()
-        missing = found.missing
-        if missing:
-            return Check("watchers", False, missing[0], "ActivityWatch's tray icon starts them: Modules")
-        last = await sources.last_written(found)
+        found, latest = await sources.latest_of(None)
+    except Paused as pause:
+        return Check("watchers", False, pause.message, optional=True)
     except HubbubError as failure:
         return Check("watchers", False, failure.message)
     finally:
         await sources.close()
+    zone, now, last = person_zone(settings.time_zone), datetime.now(UTC), latest.last_recorded
+    problems = find_problems(found, latest.window, now, zone)
+    stopped = [problem.message for problem in problems if problem.kind != "nothing_recorded"]
+    if stopped:
+        return Check("watchers", False, "; ".join(stopped), "ActivityWatch's tray icon starts them: Modules")
     if last is None:
         return Check("watchers", False, "have recorded nothing yet", "wait, or see their logs")
-    age_s = max((datetime.now(UTC) - last).total_seconds(), 0.0)
-    last = last.astimezone(person_zone(settings.time_zone))
+    age_s = max((now - last).total_seconds(), 0.0)
+    last = last.astimezone(zone)
     is_fresh = age_s <= settings.stale_s + 180
     detail = (
         f"of {found.host} last recorded {in_words(age_s)} ago" if is_fresh else f"recorded nothing since {last:%F %R}"
     )
-    return Check("watchers", is_fresh, detail, "" if is_fresh else "see whether they still run")
+    advice = "check that they run, unless the computer was off or asleep"
+    return Check("watchers", is_fresh, detail, "" if is_fresh else advice)
 
 
 async def sidecar(settings: ActivitySettings) -> Check:
-    """Whether the sidecar is there. The pack works without."""
+    """Check that the sidecar runs and has a screen. The pack works without it."""
     sources = Sources(settings)
     try:
         probe = await sources.probe()
     except SourceFailure as failure:
-        return Check("sidecar", False, failure.message, "optional, for what is on the screen: hubbub sidecar")
+        return Check("sidecar", False, failure.message, optional=True)
     finally:
         await sources.close()
     mode, reason = probe.get("mode", "unknown"), probe.get("reason", "ready")
-    is_ready = probe.get("ready", True) is True
-    return Check("sidecar", is_ready, f"engine {mode}: {reason}", "" if is_ready else "see the check of ocr")
+    is_ready = probe.get("ready", True) is True and probe.get("ok", True) is True
+    return Check(
+        "sidecar", is_ready, f"engine {mode}: {reason}", "" if is_ready else "see the check `ocr`", optional=True
+    )
 
 
 async def ocr(settings: ActivitySettings) -> Check:
-    """Whether text on the screen could be read here."""
-    import asyncio
-
+    """Check that a sidecar started here could recognise text."""
     from hubbub.packs.activity.sidecar import capture, tesseract
 
     version = await asyncio.to_thread(tesseract.version)
     if version is None:
-        return Check("ocr", False, "there is no tesseract", tesseract.ADVICE)
+        return Check("ocr", False, "tesseract is not installed", tesseract.ADVICE, optional=True)
     screen = await asyncio.to_thread(capture.state)
-    if screen == "mss is not installed":
-        return Check("ocr", False, f"tesseract {version}, but {screen}", "pip install 'hubbub[activity]'")
-    return Check("ocr", True, f"tesseract {version}; screen: {screen}")
+    advice = "" if screen == capture.SEEN else capture.INSTALL if "mss" in screen else _NO_SCREEN
+    return Check("ocr", screen == capture.SEEN, f"tesseract {version}; screen: {screen}", advice, optional=True)

@@ -1,8 +1,7 @@
-"""Looks at a Python environment without importing what is in it, and prints what it found as JSON.
+"""Inspect a Python environment without importing its packages, and print the result as JSON.
 
-Imports nothing of Hubbub and nothing newer than Python 3.8, because it is also run as a script by
-other interpreters: the environment that is to stay as it is need not be ours.
-`hubbub sidecar snapshot` runs it.
+Imports nothing of Hubbub and uses nothing newer than Python 3.8, because other interpreters also run it as a script:
+the protected environment need not be Hubbub's own. `hubbub sidecar snapshot` runs it.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _CUDA = re.compile(r"^cuda\b[^=]*=\s*['\"]([^'\"]+)['\"]", re.MULTILINE)
 
 
 def look(names: Sequence[str] = PROTECTED, parts: Sequence[str] = PROTECTED_PARTS) -> dict[str, Any]:
-    """Everything that a snapshot holds."""
+    """Return the content of a snapshot."""
     errors: dict[str, str] = {}
     files = {name: _file_of(name, errors) for name in ("torch", "numpy", "cv2")}
     return {
@@ -30,7 +29,7 @@ def look(names: Sequence[str] = PROTECTED, parts: Sequence[str] = PROTECTED_PART
         "python_executable": sys.executable,
         "torch_version": _version("torch"),
         "torch_version_cuda": _cuda_of(files["torch"]),
-        "torch_cuda_available": None,  # only an import could tell
+        "torch_cuda_available": None,  # only importing torch would show it
         "torch_file": files["torch"],
         "torchvision_version": _version("torchvision"),
         "torchaudio_version": _version("torchaudio"),
@@ -62,7 +61,7 @@ def _file_of(name: str, errors: dict[str, str]) -> str | None:
 
 
 def _cuda_of(torch_file: str | None) -> str | None:
-    """The release of CUDA that torch was made for, as its own file of versions says."""
+    """Return the CUDA release that torch was built for, from torch's version file."""
     if torch_file is None:
         return None
     try:

@@ -1,7 +1,8 @@
-"""Events and buckets as ActivityWatch gives them. Pure."""
+"""Events and buckets in the format of ActivityWatch. Pure."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ EDITOR: Final = "app.editor.activity"
 
 
 class Event(msgspec.Struct):
-    """Something that went on for a while; `data` says what."""
+    """One recorded event; `data` depends on the type of the bucket."""
 
     timestamp: datetime
     duration: float
@@ -23,17 +24,16 @@ class Event(msgspec.Struct):
 
     @property
     def end(self) -> datetime:
-        """When it was over."""
         return self.timestamp + timedelta(seconds=self.duration)
 
     def text(self, key: str) -> str:
-        """What its data say under a key; empty if that is nothing, or no text."""
+        """Return the string under a key of the data; empty if there is none or it is not a string."""
         value = self.data.get(key)
         return value if isinstance(value, str) else ""
 
 
 class Bucket(msgspec.Struct):
-    """What one watcher on one machine wrote."""
+    """The metadata of one bucket: the events of one watcher on one machine."""
 
     id: str
     type: str = ""
@@ -41,26 +41,36 @@ class Bucket(msgspec.Struct):
     hostname: str = ""
     last_updated: datetime | None = None
     is_masked: bool = False
-    """Whether it tells of an app of which only the time may be told."""
+    """Whether the bucket belongs to an app of which only the time may be disclosed."""
+    label: str = ""
+    """The bucket's name after the privacy rules."""
+    apps: frozenset[str] = frozenset()
+    """For a browser's bucket: the app names of this browser's windows."""
 
 
+_BREAKS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _EARLIEST: Final = datetime(1900, 1, 1, tzinfo=UTC)
 _LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 def has_sane_times(event: Event) -> bool:
-    """Whether an event lies where times can be reckoned with, in whatever zone."""
+    """Whether the times of an event are far enough from the limits of `datetime` to be converted to any zone."""
     try:
         return event.timestamp >= _EARLIEST and event.end <= _LATEST
     except OverflowError:
         return False
 
 
+def one_line(text: str) -> str:
+    """Return a title on a single line: titles come from web pages, which could add lines that imitate ours."""
+    return _BREAKS.sub(" ", text)
+
+
 def with_zone(moment: datetime) -> datetime:
-    """Some storages of ActivityWatch leave out that they mean UTC."""
+    """Return the time as UTC if it has no zone; some storages of ActivityWatch leave the zone out."""
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def in_utc(moment: datetime) -> str:
-    """As the contract and ActivityWatch write it, without a plus that would have to be escaped."""
+    """Format a time as the contract and ActivityWatch do, with `Z`, because a plus sign must be escaped in URLs."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""How ActivityWatch and the sidecar fail, in one word for programs and a sentence for people."""
+"""Failures of ActivityWatch and the sidecar, each with a code for programs and a message for people."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from hubbub import ToolError
 
 Kind: TypeAlias = Literal[
     "unreachable",  # nothing listens there
-    "broken_off",  # the answer ended in the middle
-    "timeout",  # it listens, and does not answer
-    "unauthorized",  # it wants an API key, or another one
-    "host_refused",  # it does not know the name that we call it by
-    "http_error",  # it answers with an error
-    "html_page",  # it answers with a page for people: something else runs there
+    "broken_off",  # the connection closed in the middle of the response
+    "timeout",  # it accepts connections but does not answer
+    "unauthorized",  # it requires an API key, or a different one
+    "host_refused",  # it rejects the Host header
+    "http_error",  # it answers with an error status
+    "html_page",  # it answers with a web page: another program runs there
     "invalid_json",
     "unexpected",  # JSON, but not what was asked for
     "too_large",
-    "refused",  # an address that nobody connects to
+    "refused",  # an address that must not be connected to, or a socket of another user
+    "token_mismatch",  # the sidecar does not know the token
 ]
 
 
 class SourceFailure(ToolError):
-    """One of the two did not give what was asked of it."""
+    """ActivityWatch or the sidecar did not answer a request as expected."""
 
     def __init__(self, kind: Kind, message: str, *, url: str, status: int | None = None) -> None:
         data: dict[str, object] = {"kind": kind, "url": url}
@@ -34,7 +35,7 @@ class SourceFailure(ToolError):
         self.status = status
 
     def cause(self) -> dict[str, str]:
-        """As a part of a result that did not fail."""
+        """Return the failure as a field of a result that succeeded otherwise."""
         return {"kind": self.word, "message": self.message}
 
 
@@ -42,7 +43,7 @@ Answer = TypeVar("Answer")
 
 
 async def or_failure(question: Awaitable[Answer]) -> Answer | SourceFailure:
-    """The answer, or why there is none, for whoever goes on without."""
+    """Return the answer, or the failure as a value, for callers that can continue without the answer."""
     try:
         return await question
     except SourceFailure as failure:
@@ -50,7 +51,7 @@ async def or_failure(question: Awaitable[Answer]) -> Answer | SourceFailure:
 
 
 class BadRequest(ToolError):
-    """The caller asked for something that cannot be."""
+    """The caller asked for something impossible."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code="invalid_argument")

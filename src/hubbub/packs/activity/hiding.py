@@ -1,8 +1,8 @@
-"""Titles that give each other away. Pure.
+"""Match titles of pages with titles of windows, so that hiding one also hides the other. Pure.
 
-The window that shows a page has the title of that page in its own; so whoever may not know of one
-may not know of the other. `privacy` says what is hidden, `sources` what is held against what.
-There may be many thousands of each, so they are not compared one by one.
+A browser window has the title of its page in its own title, so hiding only one of them would reveal the other.
+`privacy` decides what is hidden, and `sources` which titles are compared. There may be many thousands of each, so they
+are not compared pairwise.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Final, Literal, TypeAlias
 
 Verdict: TypeAlias = Literal["told", "masked", "dropped"]
 _LEAST: Final = 3
-"""Shorter titles are found in too many others."""
+"""Shorter titles occur in too many others."""
 
 
 class Hiding:
-    """The titles of what is hidden, to find by them what shows it or is shown by it."""
+    """Titles of hidden events, to find the windows that show a hidden page or the pages of a hidden window."""
 
     def __init__(self, dropped: Iterable[str] = (), masked: Iterable[str] = (), *, are_pages: bool = True) -> None:
-        """`are_pages`: whether these are titles of pages, to be found in those of windows; otherwise the reverse."""
+        """`are_pages`: whether the titles are of pages, to be found in window titles; otherwise the reverse."""
         kind = _Pages if are_pages else _Windows
         self.dropped, self.masked = _long(dropped), _long(masked)
         self._is_dropped, self._is_masked = kind(self.dropped).fit, kind(self.masked).fit
         self.verdict = lru_cache(maxsize=4096)(self._verdict)
-        """What may be told of something else with this title."""
+        """Return what may be disclosed of another event with this title."""
 
     def __bool__(self) -> bool:
         return bool(self.dropped or self.masked)
@@ -37,7 +37,7 @@ class Hiding:
 
 
 class _Pages:
-    """Known by how they begin and how long they are, wherever in the title of a window that is."""
+    """Page titles, indexed by their first characters and lengths, to be found anywhere in a window title."""
 
     def __init__(self, titles: Iterable[str]) -> None:
         self._titles = frozenset(titles)
@@ -46,7 +46,7 @@ class _Pages:
             self._lengths.setdefault(title[:_LEAST], set()).add(len(title))
 
     def fit(self, window: str) -> bool:
-        """Whether the title of a window has one of them in it."""
+        """Whether a window title contains one of the page titles."""
         return bool(self._titles) and any(
             window[place : place + length] in self._titles
             for place in range(len(window) - _LEAST + 1)
@@ -55,13 +55,13 @@ class _Pages:
 
 
 class _Windows:
-    """All in one text, in which a title is looked for."""
+    """Window titles joined into one string, in which a page title is searched."""
 
     def __init__(self, titles: Iterable[str]) -> None:
         self._text = "\n".join(titles)
 
     def fit(self, page: str) -> bool:
-        """Whether the title of a page is in one of them."""
+        """Whether one of the window titles contains this page title."""
         return page in self._text
 
 

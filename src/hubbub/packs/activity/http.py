@@ -1,30 +1,28 @@
-"""JSON over HTTP from one of the two servers: in time, bounded, and with a word for each way to fail.
+"""Request JSON over HTTP from ActivityWatch or the sidecar, with timeouts, size limits and a code for each failure.
 
-Knows nothing of what is asked; `watch_server` and `sidecar_client` do. A redirect is followed
-once, to the same server: ActivityWatch sends one for a path that lacks its last slash.
+The requests are in `watch_server` and `sidecar_client`. Redirects are errors and never followed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+import socket
+from collections.abc import Callable, Mapping
 from typing import Any, Final
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
 
-from hubbub import Secret, SettingsError, bounds
-from hubbub.errors import EgressRefused, TransportError
-from hubbub.net.answer import Answer
-from hubbub.net.door import Door
-from hubbub.net.egress import egress_for
+from hubbub import EgressRefused, ResponseTooLarge, Secret, SettingsError, TransportError
+from hubbub.pack.http import HttpClient, HttpResponse, describe_redirect, egress_policy
+from hubbub.packs.activity import limits
 from hubbub.packs.activity.failures import SourceFailure
 
-_MOVED: Final = (307, 308)
 _REFUSED: Final = (401, 403)
-_QUOTED_CHARACTERS: Final = 300
 _NO_MORE: Final[Mapping[str, str]] = {}
+_SOCKET_BASE: Final = "http://localhost"
+"""Base URL of requests over a Unix socket, because HTTP requires a host."""
 _ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL
 )
@@ -33,7 +31,7 @@ _UNKNOWN_CHARACTER: Final = rb"\ufffd"
 
 
 class JsonServer:
-    """One server that answers with JSON."""
+    """A client of one server that answers with JSON."""
 
     def __init__(
         self,
@@ -43,27 +41,38 @@ class JsonServer:
         *,
         api_key: Secret | None = None,
         key_setting: str = "HUBBUB_ACTIVITY_API_KEY",
+        connect: Callable[[], socket.socket] | None = None,
     ) -> None:
-        """`name` and `advice` are for people: who does not answer, and what to do about it.
+        """`name` and `advice` are used in messages: which server failed, and what to do about it.
+
+        With `connect`, which opens the connections, `url` is only shown.
 
         Raises: SettingsError.
         """
         self.name = name
-        self.url = base_url(url)
+        self.url = url if connect is not None else base_url(url)
+        self._base = _SOCKET_BASE if connect is not None else self.url
         self._advice = advice
         self._key_setting = key_setting
         self._headers = {"Accept": "application/json"}
         if api_key:
             self._headers["Authorization"] = f"Bearer {_sendable(api_key)}"
-        host = urlsplit(self.url).hostname or ""
-        self._door = Door(egress_for(host), connect_s=bounds.ACTIVITY_CONNECT_S)
+        host = urlsplit(self._base).hostname or ""
+        self._door = HttpClient(egress_policy(host), connect_s=limits.CONNECT_S, connect=connect)
 
-    async def get(self, path: str, *, timeout_s: float, limit: int = bounds.ACTIVITY_BODY_BYTES) -> bytes:
-        """The body of a successful answer.
+    async def get(
+        self,
+        path: str,
+        *,
+        timeout_s: float,
+        limit: int | None = None,
+        headers: Mapping[str, str] = _NO_MORE,
+    ) -> bytes:
+        """Return the body of a successful response, of at most `limit` bytes (`limits.BODY_BYTES`).
 
         Raises: SourceFailure.
         """
-        return await self._ask("GET", path, None, timeout_s, limit)
+        return await self._ask("GET", path, None, timeout_s, limit, headers)
 
     async def post(
         self,
@@ -71,18 +80,25 @@ class JsonServer:
         value: Any,
         *,
         timeout_s: float,
-        limit: int = bounds.ACTIVITY_BODY_BYTES,
-        token: Secret | None = None,
+        limit: int | None = None,
+        headers: Mapping[str, str] = _NO_MORE,
     ) -> bytes:
-        """The same for a question that has a body; `token` goes with this one.
+        """Send a request with a body, bytes unchanged and anything else as JSON, and return the response body.
 
-        Raises: SourceFailure, SettingsError.
+        Raises: SourceFailure.
         """
-        more = {} if token is None else {"Authorization": f"Bearer {_sendable(token)}"}
-        return await self._ask("POST", path, msgspec.json.encode(value), timeout_s, limit, more)
+        is_json = not isinstance(value, bytes)
+        body = msgspec.json.encode(value) if is_json else value
+        kind = "application/json" if is_json else "application/octet-stream"
+        return await self._ask("POST", path, body, timeout_s, limit, {"Content-Type": kind, **headers})
+
+    def timed_out(self, timeout_s: float) -> SourceFailure:
+        """Return the failure for a request that got no answer within this time."""
+        told = f"{self.name} at {self.url} did not answer within {timeout_s:g} s; see whether it is busy or hangs"
+        return SourceFailure("timeout", told, url=self.url)
 
     async def close(self) -> None:
-        """Drop every connection."""
+        """Close all connections."""
         await self._door.close()
 
     async def _ask(
@@ -91,34 +107,23 @@ class JsonServer:
         path: str,
         body: bytes | None,
         timeout_s: float,
-        limit: int,
+        limit: int | None,
         more: Mapping[str, str] = _NO_MORE,
     ) -> bytes:
-        headers = self._headers if body is None else {**self._headers, "Content-Type": "application/json", **more}
+        headers = {**self._headers, **more} if more else self._headers
         try:
             async with asyncio.timeout(timeout_s):
-                answer = await self._send(method, self.url + path, headers, body)
+                answer = await self._door.send(method, self._base + path, headers=headers, body=body)
                 try:
-                    return await self._read(answer, limit)
+                    return await self._read(answer, limits.BODY_BYTES if limit is None else limit)
                 finally:
                     answer.close()
         except TimeoutError:
-            told = f"{self.name} at {self.url} did not answer within {timeout_s:g} s; see whether it is busy or hangs"
-            raise SourceFailure("timeout", told, url=self.url) from None
+            raise self.timed_out(timeout_s) from None
         except TransportError as error:
             raise self._failure(error) from error
 
-    async def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Answer:
-        answer = await self._door.send(method, url, headers=headers, body=body)
-        if answer.status not in _MOVED:
-            return answer
-        target = _within(url, answer.header("Location"))
-        if target is None:
-            return answer
-        answer.close()
-        return await self._door.send(method, target, headers=headers, body=body)
-
-    async def _read(self, answer: Answer, limit: int) -> bytes:
+    async def _read(self, answer: HttpResponse, limit: int) -> bytes:
         body = await answer.read(limit)
         if not answer.is_success:
             raise self._refusal(answer, body)
@@ -128,7 +133,7 @@ class JsonServer:
         return body
 
     def decode(self, body: bytes, kind: Any) -> Any:
-        """The body as this type.
+        """Decode a body as this type.
 
         Raises: SourceFailure.
         """
@@ -144,17 +149,24 @@ class JsonServer:
             told = f"{self.name} at {self.url} answered with what is not JSON; see whether it is well"
             raise SourceFailure("invalid_json", told, url=self.url) from error
 
-    def _refusal(self, answer: Answer, body: bytes) -> SourceFailure:
-        said, status = _message_in(body), answer.status
+    def _refusal(self, answer: HttpResponse, body: bytes) -> SourceFailure:
+        said, status = message_in(body), answer.status
         if status in _REFUSED:
             told = f"{self.name} at {self.url} wants an API key, or another one: set {self._key_setting}"
             return SourceFailure("unauthorized", told, url=self.url, status=status)
         if status == 400 and "host header" in said.lower():
             told = f"{self.name} refuses the name in {self.url}; use 127.0.0.1 or localhost, or the name it is bound to"
             return SourceFailure("host_refused", told, url=self.url, status=status)
+        if 300 <= status < 400:
+            told = describe_redirect(self.url, status, answer.header("Location"))
+            return SourceFailure("http_error", f"{self.name} at {self.url}: {told}", url=self.url, status=status)
         if not said and answer.media_type == "text/html":
             told = f"{self.name} at {self.url} answered with a web page (status {status}); {self._advice}"
             return SourceFailure("html_page", told, url=self.url, status=status)
+        return self.error_status(status, said)
+
+    def error_status(self, status: int, said: str) -> SourceFailure:
+        """Return the failure for a response with this status, with the server's own message."""
         told = (
             f"{self.name} at {self.url} answered with status {status}{f': {said}' if said else ''}; "
             "see its log, or start it again"
@@ -164,7 +176,7 @@ class JsonServer:
     def _failure(self, error: TransportError) -> SourceFailure:
         if isinstance(error, EgressRefused):
             return SourceFailure("refused", f"{self.name} at {self.url}: {error.message}", url=self.url)
-        if error.code == "HTTP_BODY_TOO_LARGE":
+        if isinstance(error, ResponseTooLarge):
             limit = error.data.get("max_bytes", 0)
             told = (
                 f"{self.name} at {self.url} answered with more than {limit} bytes; "
@@ -179,7 +191,7 @@ class JsonServer:
 
 
 def base_url(text: str) -> str:
-    """An address without the slashes and the `/api/0` that people leave at its end.
+    """Return an address without the trailing slashes and `/api/0` that users often include.
 
     Raises: SettingsError.
     """
@@ -193,17 +205,8 @@ def base_url(text: str) -> str:
         raise _no_address(text)
     if parts.username is not None or parts.password is not None:
         raise SettingsError("an address of a server must not have a name or a password in it")
-    # ActivityWatch refuses to be called `[::1]`, even where it listens there; `localhost` leads there too.
+    # ActivityWatch rejects `[::1]` as a Host header even if it listens there; `localhost` resolves to it too.
     return url.replace("://[::1]", "://localhost", 1)
-
-
-def _within(url: str, location: str) -> str | None:
-    """Where a redirect leads, if that is on the same server; some lead nowhere at all."""
-    try:
-        target = urljoin(url, location)
-        return target if urlsplit(target)[:2] == urlsplit(url)[:2] else None
-    except ValueError:
-        return None
 
 
 def _sendable(key: Secret) -> str:
@@ -218,7 +221,7 @@ def _no_address(text: str) -> SettingsError:
 
 
 def _decode(body: bytes, kind: Any) -> Any:
-    """Half characters, which Windows has in titles that were cut, are written by some servers and read by no parser."""
+    """Decode JSON; replace lone surrogates, which parsers reject and servers send in titles that Windows truncated."""
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError:
@@ -236,8 +239,8 @@ def _whole_character(found: re.Match[bytes]) -> bytes:
     return _UNKNOWN_CHARACTER if is_half else escape
 
 
-def _message_in(body: bytes) -> str:
-    """What a server says about its error, if it says so in JSON."""
+def message_in(body: bytes) -> str:
+    """Return the error message in a server's JSON body, if there is one."""
     try:
         said = msgspec.json.decode(body)
     except (ValueError, RecursionError):
@@ -245,4 +248,4 @@ def _message_in(body: bytes) -> str:
     if not isinstance(said, dict):
         return ""
     parts = [said["message"]] if "message" in said else [said.get("error"), said.get("details")]
-    return ": ".join(part for part in parts if isinstance(part, str))[:_QUOTED_CHARACTERS]
+    return ": ".join(part for part in parts if isinstance(part, str))[: limits.QUOTED_CHARACTERS]

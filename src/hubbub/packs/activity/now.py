@@ -1,4 +1,4 @@
-"""What the person does at this moment, with how old that news is."""
+"""The current activity: the latest record of each watcher, with its age."""
 
 from __future__ import annotations
 
@@ -7,27 +7,30 @@ from typing import Final
 
 import msgspec
 
-from hubbub import bounds
+from hubbub.packs.activity import limits
+from hubbub.packs.activity.browsers import NOTE, UNCONFIRMED
 from hubbub.packs.activity.categories import Categories
 from hubbub.packs.activity.events import Event
 from hubbub.packs.activity.periods import zone_name
-from hubbub.packs.activity.sources import Sources
+from hubbub.packs.activity.presence import NOT_AFK
+from hubbub.packs.activity.sources import Latest
 from hubbub.packs.activity.transforms import domain_of
+from hubbub.packs.activity.watcher_health import find_problems
+from hubbub.packs.activity.watchers import Watchers
 
 _QUIET_S: Final = 180.0
-"""A watcher says nothing of a person who reads for so long: only input renews its news."""
-NOT_AFK: Final = "not-afk"
+"""Without input for up to this long, the AFK watcher writes nothing, although the user may be reading."""
 
 
 class Fresh(msgspec.Struct, kw_only=True):
-    """News from one watcher."""
+    """The latest record of one watcher."""
 
     since: str
     duration_s: float
     age_s: float
-    """How long ago it was last true."""
+    """Seconds since the record was last updated."""
     stale: bool
-    """Whether that is too long ago to be called now."""
+    """Whether the record is too old to count as current."""
 
 
 class WindowNow(Fresh, kw_only=True):
@@ -43,7 +46,7 @@ class PresenceNow(Fresh, kw_only=True):
 
     status: str
     idle_s: float
-    """How long there was no input."""
+    """Seconds without input."""
 
 
 class TabNow(Fresh, kw_only=True):
@@ -75,35 +78,30 @@ class Now(msgspec.Struct, kw_only=True):
     tab: TabNow | None
     editor: FileNow | None
     private: list[str]
-    """What there is and is not told."""
+    """Kinds of records that exist but may not be disclosed."""
     notes: list[str]
-    """What is missing or odd, and what to do about it."""
+    """What is missing or inconsistent, and what to do about it."""
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """When it is, where, and how old news may be."""
+    """The current time, the user's time zone, and how old a current record may be."""
 
     now: datetime
     zone: tzinfo
     stale_s: float
 
     def local(self, moment: datetime) -> str:
-        """A time as the person would read it."""
+        """Format a time in the user's zone."""
         return moment.astimezone(self.zone).isoformat(timespec="seconds")
 
     def fresh(self, event: Event, allowed_s: float = 0.0) -> tuple[str, float, float, bool]:
-        """Since when, for how long, how old, and whether that is too old."""
+        """Return since when and how long a record is true, how old it is, and whether it is stale."""
         age_s = max((self.now - event.end).total_seconds(), 0.0)
         return self.local(event.timestamp), round(event.duration, 3), round(age_s, 3), age_s > self.stale_s + allowed_s
 
 
-async def look(sources: Sources, moment: Moment, categories: Categories, host: str | None = None) -> Now:
-    """Ask every watcher at once.
-
-    Raises: SourceFailure, BadRequest.
-    """
-    watchers = await sources.watchers(host)
-    found = await sources.latest(watchers)
+def describe(watchers: Watchers, found: Latest, moment: Moment, categories: Categories) -> Now:
+    """Combine the latest records of the watchers."""
     window, afk, tab, editor = found.window, found.afk, found.tab, found.editor
     return Now(
         timestamp=moment.local(moment.now),
@@ -115,7 +113,12 @@ async def look(sources: Sources, moment: Moment, categories: Categories, host: s
         tab=None if tab is None else _tab(tab, moment),
         editor=None if editor is None else _file(editor, moment),
         private=found.private,
-        notes=[*watchers.missing, *_skew(found.events, moment.now)],
+        notes=[
+            *watchers.notes,
+            *_stopped(watchers, found, moment),
+            *_skew(found.events, moment.now),
+            *_unconfirmed(window),
+        ],
     )
 
 
@@ -172,13 +175,21 @@ def _file(event: Event, moment: Moment) -> FileNow:
     )
 
 
+def _stopped(watchers: Watchers, found: Latest, moment: Moment) -> list[str]:
+    problems = find_problems(watchers, found.window, moment.now, moment.zone)
+    return [problem.message for problem in problems if problem.kind != "watcher_missing"]  # already noted
+
+
 def _skew(events: list[Event], now: datetime) -> list[str]:
     ahead_s = max(((event.end - now).total_seconds() for event in events), default=0.0)
-    if ahead_s <= bounds.CLOCK_SKEW_S:
+    if ahead_s <= limits.CLOCK_SKEW_S:
         return []
     return [f"the newest events end {ahead_s:.0f} s in the future: set the clocks of both machines"]
 
 
+def _unconfirmed(window: Event | None) -> list[str]:
+    return [NOTE] if window is not None and window.text("title") == UNCONFIRMED else []
+
+
 def moment_now(zone: tzinfo, stale_s: float) -> Moment:
-    """This very moment."""
     return Moment(datetime.now(UTC), zone, stale_s)

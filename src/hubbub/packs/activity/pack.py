@@ -1,4 +1,4 @@
-"""The activity pack as `hubbub` finds it. Light: whoever lists packs imports it."""
+"""The entry point of the activity pack. Imports little, because listing packs imports it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from hubbub import Check, Pack
+from hubbub import Pack
+from hubbub.pack import Command
 from hubbub.packs.activity.settings import ActivitySettings
 
 if TYPE_CHECKING:
@@ -16,18 +17,20 @@ if TYPE_CHECKING:
 
 def install(server: Server, settings: ActivitySettings) -> Desk:
     """Register the tools, the resource and the prompts."""
-    from hubbub.packs.activity import contract_tools, prompts, resource, tools
+    from hubbub.packs.activity import prompts, resource, tools
     from hubbub.packs.activity.desk import Desk
 
     desk = Desk(server, settings)
-    for part in (contract_tools, tools, resource, prompts):
+    tools.register_contract_tools(desk)
+    for part in (tools, resource, prompts):
         part.register(desk)
+    server.wrap(desk.sources.gate.around)
     return desk
 
 
 @asynccontextmanager
 async def lifespan(desk: Desk) -> AsyncIterator[None]:
-    """Watch for whoever watches, and let go of the connections when the server stops."""
+    """Poll for changes while clients subscribe, and close the connections when the server stops."""
     import asyncio
 
     from hubbub.packs.activity.resource import watch
@@ -41,41 +44,16 @@ async def lifespan(desk: Desk) -> AsyncIterator[None]:
         await desk.sources.close()
 
 
-async def activitywatch(settings: ActivitySettings) -> Check:
-    """For `hubbub doctor`: whether ActivityWatch answers, and lets us read."""
-    from hubbub.packs.activity import diagnosis
-
-    return await diagnosis.activitywatch(settings)
-
-
-async def watchers(settings: ActivitySettings) -> Check:
-    """For `hubbub doctor`: whether the watchers record something."""
-    from hubbub.packs.activity import diagnosis
-
-    return await diagnosis.watchers(settings)
-
-
-async def sidecar(settings: ActivitySettings) -> Check:
-    """For `hubbub doctor`: whether the sidecar is there."""
-    from hubbub.packs.activity import diagnosis
-
-    return await diagnosis.sidecar(settings)
-
-
-async def ocr(settings: ActivitySettings) -> Check:
-    """For `hubbub doctor`: whether text on the screen could be read here."""
-    from hubbub.packs.activity import diagnosis
-
-    return await diagnosis.ocr(settings)
-
-
 pack = Pack(
     name="activity",
     summary="what the person is doing now and did before, from ActivityWatch and the screen",
     install=install,
     settings=ActivitySettings,
     lifespan=lifespan,
-    checks=(activitywatch, watchers, sidecar, ocr),
-    commands={"sidecar": "hubbub.packs.activity.sidecar.command:main"},
+    checks=tuple(f"hubbub.packs.activity.diagnosis:{name}" for name in ("activitywatch", "watchers", "sidecar", "ocr")),
+    commands={
+        "activity": Command("hubbub.packs.activity.command:main", "Pause disclosure, show its log, or export a period"),
+        "sidecar": Command("hubbub.packs.activity.sidecar.command:main", "Read the screen for the pack's tools"),
+    },
     extra="activity",
 )

@@ -1,8 +1,8 @@
-"""Regular expressions that a caller gives, checked so that none can run for long. Pure but for the clock.
+"""Compile regular expressions from requests, and refuse those that could run for long. Pure but for the clock.
 
-Python's own engine tries every way to match, and nothing can be done meanwhile. So before it is
-let loose, the ways are counted: those of parts that follow each other multiply, those of
-alternatives add up. Repeated groups and references back defy counting, and are not taken.
+Python's engine tries every way to match and cannot be interrupted. So the possible ways are counted first: those of
+consecutive parts multiply, those of alternatives add up. Repeated groups and back references cannot be counted, and are
+refused.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ import re
 import time
 from typing import Final
 
-from hubbub import bounds
+from hubbub.packs.activity import limits
 from hubbub.packs.activity.failures import BadRequest
 
 _REPEATS: Final = "*+{"
 
 
 def read_pattern(text: str, *, ignore_case: bool = False) -> re.Pattern[str]:
-    """The pattern, if it is one that cannot take long.
+    """Compile a pattern that is certain to match quickly.
 
     Raises: BadRequest.
     """
-    if len(text) > bounds.PATTERN_CHARACTERS:
-        raise BadRequest(f"a pattern has at most {bounds.PATTERN_CHARACTERS} characters")
-    if _Counting(text).ways() > bounds.PATTERN_WAYS:
+    if len(text) > limits.PATTERN_CHARACTERS:
+        raise BadRequest(f"a pattern has at most {limits.PATTERN_CHARACTERS} characters")
+    if _Counting(text).ways() > limits.PATTERN_WAYS:
         raise BadRequest("the pattern can match in too many ways; use fewer repeats, options and alternatives")
     try:
         return re.compile(text, re.IGNORECASE if ignore_case else 0)
@@ -33,18 +33,18 @@ def read_pattern(text: str, *, ignore_case: bool = False) -> re.Pattern[str]:
 
 
 class Patience:
-    """How long the patterns of one question may look for what they mean, all together."""
+    """Time limit for all pattern matching of one request."""
 
-    def __init__(self, seconds: float = bounds.PATTERN_S) -> None:
-        self._left_s = seconds
+    def __init__(self, seconds: float | None = None) -> None:
+        self._left_s = limits.PATTERN_S if seconds is None else seconds
 
     def found(self, pattern: re.Pattern[str], text: str) -> bool:
-        """Whether a pattern is found in the beginning of a text, where titles say what they are.
+        """Whether a pattern is found in the first characters of a text.
 
-        Raises: BadRequest, once it has taken too long.
+        Raises: BadRequest, once matching has taken too long.
         """
         started = time.perf_counter()
-        is_found = pattern.search(text[: bounds.PATTERN_TEXT_CHARACTERS]) is not None
+        is_found = pattern.search(text[: limits.PATTERN_TEXT_CHARACTERS]) is not None
         self._left_s -= time.perf_counter() - started
         if self._left_s < 0:
             raise BadRequest("the patterns take too long; use simpler ones, or ask for a shorter period")
@@ -52,20 +52,20 @@ class Patience:
 
 
 class _Counting:
-    """Goes through a pattern once. What is no pattern at all is left to `re` to say."""
+    """Counts the ways in which a pattern can match, in one pass. Syntax errors are left to `re`."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._place = 0
 
     def ways(self) -> int:
-        """In how many ways it can match at one place of a text, at most."""
+        """Return an upper bound of the ways to match at one position of a text."""
         total = 0
         while True:
             total += self._alternatives()
             if self._place >= len(self._text):
                 return total
-            self._place += 1  # a bracket that closes nothing
+            self._place += 1  # an unmatched closing bracket
 
     def _alternatives(self) -> int:
         total, product = 0, 1
@@ -101,13 +101,13 @@ class _Counting:
         return ways
 
     def _repeated(self, ways: int, *, is_group: bool) -> int:
-        """With what stands behind it; a second mark says only which way is tried first."""
+        """Apply a quantifier to the ways of a part; a second mark (`??`, `*+`) only changes the order of attempts."""
         letter = self._peek()
         if letter and letter in _REPEATS:
             if is_group:
                 raise BadRequest("a pattern must not repeat a group; repeat a single letter or class")
             self._place += 1 if letter != "{" else max(self._text.find("}", self._place) + 1 - self._place, 1)
-            ways = bounds.PATTERN_TEXT_CHARACTERS
+            ways = limits.PATTERN_TEXT_CHARACTERS
         elif letter == "?":
             self._place += 1
             ways += 1
@@ -122,7 +122,7 @@ class _Counting:
 
 
 def _class_width(text: str, start: int) -> int:
-    """How long `[…]` is; a bracket that comes first in it is one of its letters."""
+    """Return the length of a character class; `]` as its first character is a literal."""
     position = start + 1
     if text[position : position + 1] == "^":
         position += 1

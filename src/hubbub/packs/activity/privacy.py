@@ -1,7 +1,7 @@
-"""What nobody is told: rules for events, addresses, text and the screen. Pure.
+"""Apply the privacy rules to events, addresses, text and the screen. Pure.
 
-`sources` applies them to all that comes from ActivityWatch and from the sidecar, before
-anything else sees it; the sidecar itself applies them to the screen before it reads it.
+`sources` applies them to all data of ActivityWatch and the sidecar before any other code reads it. The sidecar applies
+them to the screen before it reads it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
-from hubbub import bounds
+from hubbub.packs.activity import browsers, limits
+from hubbub.packs.activity.browsers import UNCONFIRMED, ConfirmedPages
 from hubbub.packs.activity.events import Event
 from hubbub.packs.activity.hiding import NOTHING, Hiding, Verdict
 from hubbub.packs.activity.private_texts import without_secrets
@@ -21,18 +22,12 @@ from hubbub.packs.activity.settings import REGION, PrivacySettings
 PRIVATE: Final = "[private]"
 TOO_DEEP: Final = "[too deep]"
 _URLS: Final = ("url", "source_url")
+_FILES: Final = ("file", "project")
 _KNOWN_KEYS: Final = frozenset(
     ("app", "title", "url", "source_url", "status", "file", "project", "language", "audible", "incognito", "tabCount")
 )
-"""What watchers call things; other keys may tell something themselves."""
-_ELEMENT_KEYS: Final = frozenset(("type", "bbox", "interactivity", "content", "source", "score"))
-_NAMES_OF_PRIVATE_WINDOWS: Final = re.compile(
-    r"(?i)\b(?:private browsing|private window|inprivate|incognito|tor browser|inkognito\w*|privater modus"
-    r"|privates? fenster|navigation priv[ée]e|navegaci[óo]n privada|navega[çc][ãa]o privada"
-    r"|navigazione (?:anonima|privata)"
-    r"|privénavigatie|инкогнито|приватн\w+ (?:просмотр|окно))\b|\(private\)"
-    r"|プライベートブラウジング|シークレット|隐私浏览|隐身|無痕"
-)
+"""Keys that watchers commonly use. Other keys may reveal something themselves, so rules apply to them too."""
+_ELEMENT_KEYS: Final = frozenset(("type", "bbox", "interactivity", "content", "source", "score", "window"))
 _WATCHER: Final = re.compile(r"^aw-watcher-(?:(?:window|afk|web|input)(?![A-Za-z]))?[-_]?")
 _ADDRESS: Final = re.compile(r"(?i)\b[a-z][a-z0-9+.-]{1,20}://[^\s\"'<>]+")
 Box: TypeAlias = tuple[float, float, float, float]
@@ -40,7 +35,7 @@ Rule: TypeAlias = tuple[re.Pattern[str], ...]
 
 
 class Privacy:
-    """The rules of one person."""
+    """The privacy rules of one user."""
 
     def __init__(self, settings: PrivacySettings) -> None:
         self._settings = settings
@@ -51,6 +46,7 @@ class Privacy:
         self._masked_titles = _any(settings.mask_titles)
         self._masked_urls = _any(settings.mask_urls)
         self._masked_text = _any(settings.mask_text)
+        self._private_apps = _any(settings.private_apps)
         self._every_rule = (
             self._dropped_apps,
             self._dropped_words,
@@ -60,16 +56,25 @@ class Privacy:
             self._masked_urls,
         )
         self.text = lru_cache(maxsize=4096)(self._text)
-        """A text as it may be told, whatever it is about."""
+        """Return any text as it may be disclosed, with masked parts and secrets replaced. Cached."""
         self.word = lru_cache(maxsize=4096)(self._judged)
-        """A text that may be a title or an address; titles come again and again."""
+        """Return a text that may be a title or an address as it may be disclosed. Cached, because titles repeat."""
 
     # -- events ----------------------------------------------------------------
 
-    def events(self, events: Iterable[Event], hiding: Hiding = NOTHING, *, is_masked: bool = False) -> list[Event]:
-        """Those that may be told, as they may be told.
+    def events(
+        self,
+        events: Iterable[Event],
+        hiding: Hiding = NOTHING,
+        *,
+        is_masked: bool = False,
+        pages: ConfirmedPages | None = None,
+    ) -> list[Event]:
+        """Return the events that may be disclosed, with private data masked.
 
-        `hiding` has the titles of what they show, or of what shows them; `is_masked`: only their time may be told.
+        `hiding` has the hidden titles of pages that these windows may show, or of windows that may show these pages.
+        `is_masked`: only the time of these events may be disclosed.
+        `pages` confirms that windows are not private; None if the events are not of windows.
         """
         shown = []
         for event in events:
@@ -79,11 +84,13 @@ class Privacy:
                 continue
             if is_masked or verdict == "masked":
                 data = _masked(data, _is_anything if is_masked else _is_of_page)
+            elif pages is not None and self._is_unconfirmed(event) and not pages.confirms(event):
+                data = {key: UNCONFIRMED if _is_of_page(key) else value for key, value in data.items()}
             shown.append(Event(event.timestamp, event.duration, data, event.id))
         return shown
 
     def hiding(self, events: Iterable[Event], *, are_pages: bool) -> Hiding:
-        """The titles of those that may not be told, or not openly."""
+        """Return the titles of the events that are dropped or masked."""
         dropped, masked = set(), set()
         for event in events:
             told = self.data(event.data)
@@ -94,10 +101,10 @@ class Privacy:
         return Hiding(dropped, masked, are_pages=are_pages)
 
     def data(self, data: dict[str, Any], depth: int = 0) -> dict[str, Any] | None:
-        """What an event says, as it may be told; None if it may not.
+        """Return the data of an event as it may be disclosed; None if the event is dropped.
 
-        Rules for titles and addresses are held against everything but the name of the app: watchers
-        for editors call a title `file`, and others have words that nobody here knows.
+        Rules for titles and addresses apply to every value except the app name: editor watchers call a title `file`,
+        and other watchers use unknown keys.
         """
         app = " ".join(_texts(data.get("app")))
         if self._is_incognito(data, app, _text_of(data, "title")) or _found(self._dropped_apps, app):
@@ -106,6 +113,9 @@ class Privacy:
             return None
         if _found(self._masked_apps, app):
             return _masked({self._key(key): value for key, value in data.items()}, _is_anything)
+        if _found(self._private_apps, app):
+            masked = _masked({self._key(key): value for key, value in data.items()}, _is_anything)
+            return {**masked, "app": self.tree(data["app"], depth + 1)}
         shown: dict[str, Any] = {}
         for key, value in data.items():
             if key in _URLS and isinstance(value, str):
@@ -115,29 +125,50 @@ class Privacy:
             else:
                 shown[self._key(key)] = self.tree(value, depth + 1)
         hides_page = bool(self._masked_urls) and any(_found(self._masked_urls, _text_of(data, key)) for key in _URLS)
+        if any(shown.get(key) == PRIVATE for key in _FILES):
+            shown = _masked(shown, _FILES.__contains__)  # a project reveals its files, and a file its project
         return _masked(shown, _is_of_page) if hides_page else shown
 
     def hides_window(self, app: str, title: str) -> bool:
-        """Whether a window on the screen may not be seen."""
-        by_app = (*self._dropped_apps, *self._masked_apps)
+        """Whether the rules hide a window on the screen."""
+        by_app = (*self._dropped_apps, *self._masked_apps, *self._private_apps)
         by_title = (*self._dropped_words, *self._masked_titles)
         return self._is_incognito({}, app, title) or _found(by_app, app) or _found(by_title, title)
 
     @property
     def minds_windows(self) -> bool:
-        """Whether there are rules that can only be kept where it is known which window is where."""
+        """Whether some rules need to know the positions of windows."""
         return bool(self._dropped_apps or self._masked_apps or self._dropped_words or self._masked_titles)
 
+    @property
+    def minds_addresses(self) -> bool:
+        """Whether there are rules for page addresses, which window titles do not show."""
+        return bool(self._settings.drop_urls or self._settings.mask_urls)
+
     def names_private_window(self, text: str) -> bool:
-        """Whether browsers write such a thing on their private windows, and those are to be left out."""
-        return self._settings.incognito and _NAMES_OF_PRIVATE_WINDOWS.search(text) is not None
+        """Whether a text marks a private browser window, if those are hidden."""
+        return self._settings.incognito and browsers.names_private_window(text)
+
+    @property
+    def hides_private_windows(self) -> bool:
+        """Whether private browser windows are hidden."""
+        return self._settings.incognito
+
+    @property
+    def hides_unconfirmed(self) -> bool:
+        """Whether browser windows that may be private are hidden."""
+        return self._settings.incognito and self._settings.unconfirmed_windows == "hide"
+
+    def _is_unconfirmed(self, event: Event) -> bool:
+        """Whether an event may be of a private window, judged by the event alone."""
+        is_known = event.data.get("incognito") is False or not any(map(_is_of_page, event.data))
+        app = " ".join(_texts(event.data.get("app")))
+        return self.hides_unconfirmed and not is_known and browsers.has_ambiguous_titles(app)
 
     def _is_incognito(self, data: dict[str, Any], app: str, title: str) -> bool:
         if not self._settings.incognito:
             return False
-        return data.get("incognito") in (True, "true", 1) or any(
-            _NAMES_OF_PRIVATE_WINDOWS.search(text) for text in (app, title)
-        )
+        return data.get("incognito") in (True, "true", 1) or browsers.is_marked_private(app, title)
 
     def _url(self, url: str) -> str:
         return self.word(site_of(url) if self._settings.urls == "domain" else url)
@@ -148,9 +179,9 @@ class Privacy:
     # -- names of buckets and machines ---------------------------------------------
 
     def name(self, text: str) -> str:
-        """A name of a bucket, its watcher or its machine, as it may be told.
+        """Return the name of a bucket, its watcher or its machine as it may be disclosed.
 
-        What every such name has in common is no reason to hide one.
+        Rules do not apply to the prefix that all such names share.
         """
         own = _WATCHER.sub("", text)
         if own and any(_found(rule, own) for rule in self._every_rule):
@@ -158,7 +189,7 @@ class Privacy:
         return self.text(text)
 
     def of_watcher(self, bucket: str, client: str, host: str) -> Verdict:
-        """What may be told of a bucket: watchers of browsers and editors are called after them."""
+        """Return what may be disclosed of a bucket: watchers of browsers and editors are named after their apps."""
         names = [_WATCHER.sub("", name) for name in (bucket.removesuffix(f"_{host}"), client)]
         if any(name and _found(self._dropped_apps, name) for name in names):
             return "dropped"
@@ -167,40 +198,40 @@ class Privacy:
     # -- text and everything else ------------------------------------------------
 
     def _text(self, text: str) -> str:
-        text = text[: bounds.ACTIVITY_JUDGED_CHARACTERS]
+        text = text[: limits.JUDGED_CHARACTERS]
         if self._settings.urls == "domain":
             text = _ADDRESS.sub(lambda found: site_of(found[0]), text)
         for pattern in self._masked_text:
             text = pattern.sub(PRIVATE, text)
         text = without_secrets(text) if self._settings.secrets else text
-        return text[: bounds.ACTIVITY_TEXT_CHARACTERS]
+        return text[: limits.TEXT_CHARACTERS]
 
     def _judged(self, text: str) -> str:
         rules = (self._dropped_words, self._dropped_lines, self._masked_titles, self._masked_urls)
         return PRIVATE if any(_found(rule, text) for rule in rules) else self.text(text)
 
     def report(self, text: str) -> str:
-        """What a server says of its trouble, in which it may quote anything; what no rule minds stays."""
+        """Return a server's error message with `[private]` for each match of a rule, because it may quote any data."""
         for pattern in (pattern for rule in self._every_rule for pattern in rule):
             text = pattern.sub(lambda found: PRIVATE if found[0] else "", text)
         return self.text(text)
 
     def line(self, text: str) -> str | None:
-        """A line that was read from the screen, as it may be told; None if it may not.
+        """Return a line that was read from the screen as it may be disclosed; None if it is dropped.
 
-        Titles of windows, names of apps and addresses of pages can be read there too.
+        The rules for apps, titles and addresses apply too, because the screen shows those.
         """
         if any(_found(rule, text) for rule in (self._dropped_lines, self._dropped_words, self._dropped_apps)):
             return None
         return PRIVATE if _found(self._masked_apps, text) else self.word(text)
 
     def tree(self, value: Any, depth: int = 0) -> Any:
-        """Any JSON, as it may be told: parts that tell of a window or a page are treated like events."""
+        """Return a JSON value as it may be disclosed; objects about a window or a page are treated as events."""
         if isinstance(value, str):
             return self.word(value)
         if not isinstance(value, list | dict):
             return value
-        if depth > bounds.ACTIVITY_DEPTH:
+        if depth > limits.DEPTH:
             return TOO_DEEP
         if isinstance(value, list):
             return [self.tree(item, depth + 1) for item in value]
@@ -211,7 +242,7 @@ class Privacy:
     # -- the screen ----------------------------------------------------------------
 
     def elements(self, elements: Iterable[Any]) -> list[dict[str, Any]]:
-        """What was found on the screen, as it may be told."""
+        """Return the elements of the screen that may be disclosed."""
         shown = []
         for element in elements:
             if not isinstance(element, dict):
@@ -228,11 +259,11 @@ class Privacy:
         return shown
 
     def regions(self) -> list[Box]:
-        """The parts of the screen that are never read: left, top, right, bottom."""
+        """Return the parts of the screen that are never read: left, top, right, bottom."""
         found = []
         for text in self._settings.regions:
             match = REGION.fullmatch(text)
-            assert match is not None  # the settings made sure of it
+            assert match is not None  # validated by the settings
             width, height, left, top = map(float, match.groups())
             found.append((left, top, left + width, top + height))
         return found
@@ -247,15 +278,15 @@ def _found(rule: Rule, text: str) -> bool:
 
 
 def _texts(value: Any, *, besides: str = "", depth: int = 0) -> Iterator[str]:
-    """Every text in it, as deep as anything is told."""
+    """Yield every string in a value, down to the depth that is disclosed."""
     if isinstance(value, str):
-        yield value[: bounds.ACTIVITY_JUDGED_CHARACTERS]
-    elif depth > bounds.ACTIVITY_DEPTH:
+        yield value[: limits.JUDGED_CHARACTERS]
+    elif depth > limits.DEPTH:
         return
     elif isinstance(value, dict):
         for key, item in value.items():
             if key not in _KNOWN_KEYS:
-                yield key[: bounds.ACTIVITY_JUDGED_CHARACTERS]
+                yield key[: limits.JUDGED_CHARACTERS]
             if key != besides:
                 yield from _texts(item, depth=depth + 1)
     elif isinstance(value, list):
@@ -265,7 +296,7 @@ def _texts(value: Any, *, besides: str = "", depth: int = 0) -> Iterator[str]:
 
 def _text_of(data: dict[str, Any], key: str) -> str:
     value = data.get(key)
-    return value[: bounds.ACTIVITY_JUDGED_CHARACTERS] if isinstance(value, str) else ""
+    return value[: limits.JUDGED_CHARACTERS] if isinstance(value, str) else ""
 
 
 def _masked(data: dict[str, Any], hides: Callable[[str], bool]) -> dict[str, Any]:
@@ -281,7 +312,7 @@ def _is_of_page(key: str) -> bool:
 
 
 def site_of(url: str) -> str:
-    """The name of the server in an address; empty if there is none."""
+    """Return the host name in an address; empty if there is none."""
     try:
         return urlsplit(url).hostname or ""
     except ValueError:
@@ -289,5 +320,5 @@ def site_of(url: str) -> str:
 
 
 def _blank(value: Any) -> Any:
-    """Whatever a value holds, less all that could tell something."""
+    """Keep numbers, booleans and null; replace any other value."""
     return value if isinstance(value, bool | int | float | None) else PRIVATE

@@ -1,7 +1,10 @@
-"""What looks like a secret in a title, an address or a line on the screen. Pure.
+"""Replace what looks like a secret in a title, an address or a line on the screen. Pure.
 
-Better a harmless word too many than a password in a model's memory; whoever disagrees sets
-`secrets = false`. Each pattern runs in time linear in the text, whatever is in it.
+It errs on the side of hiding harmless words rather than sending a password to a model; `secrets = false` disables it.
+Each pattern runs in time linear in the length of the text.
+
+Text recognised in a picture may have spaces in the middle of a word (`API _KEY=…`, `ghp_abc def…`). So names may have
+spaces at their joints, and tokens with a known prefix may consist of several pieces.
 """
 
 from __future__ import annotations
@@ -9,58 +12,114 @@ from __future__ import annotations
 import re
 from typing import Final
 
-SECRET: Final = "[secret]"
-_VALUE: Final = r"[^\s\"'&;,]{3,}"
-_NAMES: Final = (
-    r"pass(?:word|wd|phrase|code)?|pwd|secret|token|api[-_ ]?key|access[-_ ]?key|auth|credential|session(?:id)?"
-    r"|sig(?:nature)?|otp|pin|cvv|cvc|(?:verification|security|login|access|confirmation|one-time)[-_ ]code"
-)
+from hubbub.packs.activity import limits
 
+SECRET: Final = "[secret]"
+_PIECE: Final = r"[\w./+~=-]"
+_MORE: Final = rf"(?: (?={_PIECE}{{0,80}}\d){_PIECE}{{3,}})*"
+"""Further pieces of a value: words that contain digits."""
+_VALUE: Final = rf"[^\s\"'&;,]{{3,}}{_MORE}"
+_KEYS: Final = "api|access|private|secret|encryption|signing|master|recovery|account|shared|client|license"
+_CODES: Final = "verification|security|login|access|confirmation|one-time|recovery|backup|authentication"
+_NAMES: Final = (
+    rf"[a-z]{{0,8}}pass ?(?:word|wd|phrase|code)s?|pass|pwd|secret|token|(?:{_KEYS})[-_ ]{{0,3}}key|auth|credentials?"
+    rf"|session(?:[-_ ]{{0,3}}(?:id|key))?|[a-z]{{0,5}}sess(?:ion)?id|sid|sig(?:nature)?|otp|pin|cvv|cvc"
+    rf"|(?:{_CODES})[-_ ]{{0,3}}code"
+)
+_NAMES_ELSEWHERE: Final = (
+    # German and Dutch write compounds (WLAN-Passwort), and Chinese and Japanese write no spaces: no boundary in front.
+    r"passwor[dt]|kennwort|geheimzahl|(?:bestätigungs|sicherheits)code|wachtwoord|lösenord|passord|adgangskode|kodeord"
+    r"|salasana|mots? de passe|code de (?:vérification|sécurité)|contrase(?:ñ|n\u0303)as?|senha|palavra-passe"
+    r"|código de (?:verificación|verificação|seguridad|segurança)|codice di (?:verifica|sicurezza)"
+    r"|parol[aăeы]|hasł[oa]|hesl[oa]|jelszó|şifre|slaptažodis|lozinka"
+    r"|парол[ьая]|код подтверждения|κωδικός(?: πρόσβασης)?|סיסמה|كلمة (?:المرور|السر)|رمز عبور|گذرواژه|पासवर्ड"
+    r"|รหัสผ่าน|mật khẩu|kata sandi"
+    r"|密[码碼]|口令|验证码|驗證碼|パスワード|暗証番号|認証コード|確認コード|비밀번호|암호|인증번호|인증 ?코드"
+)
+_MEANS: Final = r"(?:[:=：＝]|\b(?:is|ist|lautet|est|es|è|é)\b|是|为|為|は|은|는)"
+
+_FIXED: Final = ((r"glpat-", 20), (r"npm ?_", 36), (r"hf ?_", 34), (r"AIza", 35), (r"github_pat_", 82))
+"""Prefixes of tokens, each with the length of the remainder."""
+_FIXED_TOKENS: Final = (
+    r"gh[pousr] ?_(?:\w{36,}|\w(?: ?\w){2,35}(?!\w))",  # GitHub; nothing else begins like that
+    r"(?:AKIA|ASIA)(?: ?[A-Z0-9]){16}(?![A-Za-z0-9])",  # Amazon
+    *(
+        rf"{prefix}(?:[\w-]{{{length},}}|(?=[\w -]{{0,{length}}}\d)[\w-](?: ?[\w-]){{7,{length - 1}}}(?![\w-]))"
+        for prefix, length in _FIXED
+    ),
+)
+_OTHER_TOKENS: Final = tuple(
+    rf"{prefix}[\w-]{{{least},}}{_MORE}"
+    for prefix, least in (
+        (r"(?:sk|pk|rk|whsec)[-_](?:[a-z]{2,10}[-_])?", 16),  # Stripe, OpenAI, Anthropic
+        (r"(?:pypi-|dop_v1_|shp(?:at|ss|ca)_)", 16),
+        (r"xox[abeoprs]-", 10),  # Slack
+    )
+)
 _WHOLE: Final = tuple(
     re.compile(pattern)
     for pattern in (
         r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[\s\S]*",
-        r"(?<![A-Za-z0-9])eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?",  # a JSON Web Token
-        r"(?<![A-Za-z0-9])(?:sk|pk|rk|whsec)[-_](?:[a-z]{2,10}[-_])?[\w-]{16,}",  # Stripe, OpenAI, Anthropic
-        r"(?<![A-Za-z0-9])(?:gh[pousr]_|github_pat_|glpat-|npm_|pypi-|hf_|dop_v1_|shpat_)\w[\w-]{15,}",
-        r"(?<![A-Za-z0-9])xox[abeoprs]-[\w-]{10,}",  # Slack
-        r"(?<![A-Za-z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}\b",  # Amazon
-        r"(?<![A-Za-z0-9])AIza[\w-]{30,}",  # Google
+        r"(?<![A-Za-z0-9])eyJ[\w-]{8,}(?: ?[. ] ?[\w-]{8,})+(?:\.[\w-]*)?",  # a JSON Web Token
+        *(f"(?<![A-Za-z0-9]){token}" for token in (*_FIXED_TOKENS, *_OTHER_TOKENS)),
         r"(?i)\bauthorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?\w{1,20} [\w.~+/=-]{3,}",
         r"(?i)\bbearer (?=[a-z.~+/=_-]{0,200}\d)[\w.~+/=-]{8,}",
         r"(?<![A-Za-z0-9])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+",  # an e-mail address
     )
 )
-_NAMED: Final = re.compile(
-    rf"(?i)\b((?:[\w-]{{0,20}}[-_ ])?(?:{_NAMES})[\"']?\s{{0,3}}(?:[:=]|\bis\b)\s{{0,3}}[\"']?)({_VALUE})"
+_NAMED: Final = tuple(
+    re.compile(rf"(?i)({name}[\"']?\s{{0,3}}{_MEANS}\s{{0,3}}[\"']?)({_VALUE})")
+    for name in (rf"\b(?:[\w-]{{0,20}}[-_ ])?(?:{_NAMES})", rf"(?:{_NAMES_ELSEWHERE})")
 )
 _IN_ADDRESS: Final = re.compile(r"(://)[^/\s:@]{1,100}:[^/\s@]{1,200}@")
-_PARAMETER: Final = re.compile(rf"(?i)([?&#;](?:[\w.-]{{0,20}}[-_.])?(?:{_NAMES}|code|state|key)=)([^&#\s]+)")
+_PARAMETER: Final = re.compile(
+    rf"(?i)([?&#;](?:[\w.-]{{0,20}}[-_.]|(?-i:[a-z]{{1,20}}(?=[A-Z])))?(?:{_NAMES}|code|state|key)=)([^&#\s]+)"
+)
+_IN_COMMANDS: Final = tuple(
+    re.compile(rf"({pattern})(\S+)")
+    for pattern in (
+        r"\b(?:mysql|mariadb|mycli)[\w-]{0,12}\b[^\n]{0,200}? -p(?=\S)",
+        r"\bsshpass -p ?",
+        r"\bredis-cli\b[^\n]{0,200}? -a ",
+        r"\blogin\b[^\n]{0,200}? -p ?",  # docker, podman, helm, az
+        r"\b(?:curl|wget)\b[^\n]{0,200}? (?:-u|--user)[ =]?[^\s:]{1,64}:",
+        r"(?i:\s--?(?:[a-z]{1,20}-)?(?:password|passwd|passphrase|secret|token|api-?key) )(?!-)",
+    )
+)
 _CARD: Final = re.compile(r"(?<![\w.-])\d(?:[ -]?\d){12,18}(?![\w-])")
 _IBAN: Final = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?\b")
 _LONG: Final = re.compile(r"(?<![A-Za-z0-9+=])[A-Za-z0-9+=]{24,}(?![A-Za-z0-9+=])")
 
 
 def without_secrets(text: str) -> str:
-    """The text with what looks like a secret replaced."""
+    """Return the text with what looks like a secret replaced."""
+    for _ in range(limits.MASKING_PASSES):
+        masked = _mask_once(text)
+        if masked == text:
+            break
+        text = masked
+    return text
+
+
+def _mask_once(text: str) -> str:
     for pattern in _WHOLE:
         text = pattern.sub(SECRET, text)
     text = _IN_ADDRESS.sub(rf"\1{SECRET}@", text)
-    text = _PARAMETER.sub(rf"\1{SECRET}", text)
-    text = _NAMED.sub(rf"\1{SECRET}", text)
+    for pattern in (_PARAMETER, *_NAMED, *_IN_COMMANDS):
+        text = pattern.sub(rf"\1{SECRET}", text)
     text = _CARD.sub(lambda found: SECRET if _is_card(found[0]) else found[0], text)
     text = _IBAN.sub(SECRET, text)
     return _LONG.sub(lambda found: SECRET if _looks_random(found[0]) else found[0], text)
 
 
 def _is_card(text: str) -> bool:
-    """Luhn's check, which one number in ten passes by chance."""
+    """Apply the Luhn check, which one number in ten passes by chance."""
     digits = [int(letter) for letter in text if letter.isdigit()]
     doubled = [digit * 2 - 9 * (digit > 4) for digit in digits[-2::-2]]
     return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
 
 
 def _looks_random(word: str) -> bool:
-    """Long, with capitals, small letters and digits all through: nobody writes like that, but keys look so."""
+    """Whether a text is long and mixes capitals, small letters and digits throughout, as keys do and words do not."""
     kinds = (any(map(str.isupper, word)), any(map(str.islower, word)), any(map(str.isdigit, word)))
     return all(kinds) and sum(map(str.isdigit, word)) >= 3

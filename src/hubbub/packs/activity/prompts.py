@@ -1,26 +1,35 @@
-"""What to ask a model about the person's day. Each brings the facts along, so that no tool needs to be called first."""
+"""Prompts about the user's day. Each includes the facts, so that the model need not call a tool first."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
 import msgspec
 
-from hubbub.errors import InvalidParams
+from hubbub import InvalidParams
+from hubbub.packs.activity.breakdown import Unit
 from hubbub.packs.activity.desk import Desk
+from hubbub.packs.activity.events import one_line
 from hubbub.packs.activity.failures import BadRequest
+from hubbub.packs.activity.periods import Period
 from hubbub.packs.activity.summary import Summary, in_words
 
+_DAYS_ONE_BY_ONE: Final = timedelta(days=31)
+"""Longer periods are broken down by week instead of by day."""
 _HONEST = "Say only what these figures show, and say so where they show little. Times are local."
 
 
 def register(desk: Desk) -> None:
-    """Put the prompts on the server."""
+    """Register the prompts."""
 
     @desk.server.prompt(title="What did I do?")
     async def what_did_i_do(period: str = "today") -> str:
         """Tell how a day, or another period, was spent.
 
         Args:
-            period: today, yesterday, week, last_3d, a day, or two ISO times with a slash.
+            period: today, yesterday, monday, yesterday 14:00-15:00, last_3d, 2026-11-15, 2026-W46, 2026-11.
         """
         _check(desk, period)
         return f"{await _facts(desk, period)}\n\nTell me in a short paragraph how I spent this time. {_HONEST}"
@@ -39,12 +48,14 @@ def register(desk: Desk) -> None:
         """Take up work again after a break."""
         line = await desk.timeline("last_4h", least_s=60, most=20)
         blocks = "\n".join(
-            f"- {block.start[11:16]} to {block.end[11:16]} {block.kind} {block.app or ''} {block.title or ''}".rstrip()
+            one_line(
+                f"- {block.start[11:16]} to {block.end[11:16]} {block.kind} {block.app or ''} {block.title or ''}"
+            ).rstrip()
             for block in line.blocks
         )
-        now = msgspec.json.encode(await desk.now()).decode()
+        now = one_line(msgspec.json.encode(await desk.now()).decode())
         return (
-            f"The last four hours:\n{blocks or '- nothing was recorded'}\n\nNow: {now}\n\n"
+            f"The last four hours:\n{blocks or '- nothing was recorded'}{_notes(line.notes)}\n\nNow: {now}\n\n"
             f"Tell me what I was in the middle of, and what I should take up first. {_HONEST}"
         )
 
@@ -53,36 +64,52 @@ def register(desk: Desk) -> None:
         """Look back at a week.
 
         Args:
-            period: week, last_week, or another one.
+            period: week, last_week, 2026-W46, last_month, or another one.
         """
-        _check(desk, period)
-        by_category = _table(await desk.summary(period, "category"))
+        meant = _check(desk, period)
+        per: Unit = "day" if meant.end - meant.start <= _DAYS_ONE_BY_ONE else "week"
+        by_category = await desk.summary(period, "category", per=per)
         return (
-            f"{await _facts(desk, period)}\n\nBy category:\n{by_category}\n\n"
+            f"{await _facts(desk, period, with_notes=False)}\n\nBy category:\n{_table(by_category)}\n\n"
+            f"By {per}:\n{_intervals(by_category)}{_notes(by_category.notes)}\n\n"
             f"Review this week: where the time went, what stands out, one thing to change. {_HONEST}"
         )
 
 
-def _check(desk: Desk, period: str) -> None:
-    """A wrong argument is the caller's fault, and is told as such.
+def _check(desk: Desk, period: str) -> Period:
+    """Report a wrong argument as the caller's error.
 
     Raises: InvalidParams.
     """
     try:
-        desk.period(period)
+        return desk.period(period)
     except BadRequest as error:
         raise InvalidParams(error.message) from None
 
 
-async def _facts(desk: Desk, period: str) -> str:
+async def _facts(desk: Desk, period: str, *, with_notes: bool = True) -> str:
     apps, titles = await desk.summary(period, "app", top=10), await desk.summary(period, "title", top=10)
     return (
         f"From {apps.start} to {apps.end}, {apps.time_zone}: active {in_words(apps.active_s)}, "
         f"away {in_words(apps.afk_s)}.\n\nBy app:\n{_table(apps)}\n\nBy title:\n{_table(titles)}"
-        + "".join(f"\n\nNote: {note}" for note in apps.notes)
+        + _notes(apps.notes if with_notes else ())
     )
 
 
+def _notes(notes: Iterable[str]) -> str:
+    return "".join(f"\n\nNote: {one_line(note)}" for note in notes)
+
+
 def _table(summary: Summary) -> str:
-    lines = [f"- {row.name}: {row.duration} ({row.share:.0%})" for row in summary.rows]
+    lines = [f"- {one_line(row.name)}: {row.duration} ({row.share:.0%})" for row in summary.rows]
+    return "\n".join(lines) or "- nothing was recorded"
+
+
+def _intervals(summary: Summary) -> str:
+    lines = [
+        one_line(
+            f"- {each.label}: {each.duration} ({', '.join(f'{row.name} {row.duration}' for row in each.rows[:3])})"
+        )
+        for each in summary.intervals
+    ]
     return "\n".join(lines) or "- nothing was recorded"

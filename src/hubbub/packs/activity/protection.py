@@ -1,6 +1,6 @@
-"""Whether an environment was left as it was: two snapshots, one from before and one from after an installation.
+"""Check that an installation left a Python environment unchanged, by comparing snapshots from before and after it.
 
-`hubbub sidecar snapshot` takes them; `system.health` compares them and takes none itself.
+`hubbub sidecar snapshot` takes them; `system.health` only compares them.
 """
 
 from __future__ import annotations
@@ -14,41 +14,39 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from hubbub.errors import SettingsError
-from hubbub.packs.activity import environment
+from hubbub import SettingsError
+from hubbub.pack import data_folder, make_private_folder
+from hubbub.packs.activity import environment, limits
 from hubbub.packs.activity.settings import ActivitySettings
-from hubbub.settings.folders import data_folder
 
 Stage: TypeAlias = Literal["pre", "post"]
 STAGES: Final[tuple[Stage, ...]] = ("pre", "post")
 COMPARED: Final = ("torch_version_cuda", "torch_file", "cv2_file", "protected_freeze")
-"""What must not differ. Keys are counted, not packages: the count goes from 0 to 4."""
+"""Keys that must not differ. Differing keys are counted, not packages: the count is between 0 and 4."""
 UNKNOWN: Final = -1
-_LOOK_S: Final = 60
-_BYTES: Final = 4 * 1024 * 1024
 
 
 class Protection(msgspec.Struct, frozen=True):
-    """How the two compare."""
+    """Result of the comparison."""
 
     ok: bool
     diff_count: int
     cause: dict[str, str] | None = None
-    """Why it is not well, or why that it is says little."""
+    """Why the comparison failed, or why its success is not conclusive."""
 
 
 def folder_of(settings: ActivitySettings) -> Path:
-    """Where the snapshots are."""
+    """Return the folder of the snapshots."""
     return Path(settings.protected_folder) if settings.protected_folder else data_folder() / "activity"
 
 
 def path_of(folder: Path, stage: Stage) -> Path:
-    """The file of one snapshot."""
+    """Return the path of one snapshot."""
     return folder / f"protect_{stage}.json"
 
 
 def compare(folder: Path) -> Protection:
-    """Compare the two snapshots; a missing or broken one is told as such."""
+    """Compare the two snapshots; report a missing or broken one."""
     found = []
     for stage in STAGES:
         path = path_of(folder, stage)
@@ -63,13 +61,19 @@ def compare(folder: Path) -> Protection:
     if changed:
         told = f"changed since the first snapshot: {', '.join(changed)}"
         return Protection(False, len(changed), {"kind": "changed", "message": told})
+    if not any(before.get(key) for key in COMPARED):
+        told = (
+            "neither snapshot has a protected package, so nothing could have changed; "
+            "choose an environment with --python, or packages with --package, of `hubbub sidecar snapshot`"
+        )
+        return Protection(True, 0, {"kind": "nothing_protected", "message": told})
     return Protection(True, 0)
 
 
 class Snapshots:
-    """The two in one folder, read anew only when one of them has changed.
+    """The two snapshots in one folder, read again only when a file has changed.
 
-    A thread for each question would cost more than the question: it and the loop wait for each other.
+    Checking for a change runs on the event loop: handing it to a thread takes longer than the check.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -79,7 +83,7 @@ class Snapshots:
         self._last = Protection(False, UNKNOWN)
 
     async def compare(self) -> Protection:
-        """How they compare now."""
+        """Return the current comparison."""
         marks = tuple(map(_mark, self._paths))
         if marks != self._marks:
             self._last = await asyncio.to_thread(compare, self._folder)
@@ -88,9 +92,9 @@ class Snapshots:
 
 
 def _mark(path: str) -> object:
-    """What changes whenever a file does; None if it is not there."""
+    """Return a value that changes with the file; None if the file does not exist."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - a Path is slower than the question
+        found = os.stat(path)  # noqa: PTH116 - creating a Path takes longer than the call
     except OSError:
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
@@ -103,25 +107,25 @@ def _differ(before: dict[str, Any], after: dict[str, Any], key: str) -> bool:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """PowerShell puts a byte order mark in front, so that is taken for what it is."""
+    """Read a snapshot, with or without the byte order mark that PowerShell writes."""
     try:
         with path.open("rb") as file:
-            found = json.loads(file.read(_BYTES).decode("utf-8-sig"))
+            found = json.loads(file.read(limits.SNAPSHOT_BYTES).decode("utf-8-sig"))
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
 
 def take(folder: Path, stage: Stage, *, python: str | None = None, packages: list[str] | None = None) -> Path:
-    """Look at an environment, ours or another's, and keep what was found. The file.
+    """Inspect an environment, this one or another, and store the snapshot. Returns its path.
 
-    Raises: SettingsError, if that cannot be.
+    Raises: SettingsError, if it cannot be taken or stored.
     """
     given: dict[str, Any] = {} if packages is None else {"names": packages, "parts": []}
     found = environment.look(**given) if python is None else _look_with(python, given)
     path = path_of(folder, stage)
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(folder)
         draft = path.with_suffix(".new")
         draft.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
         os.replace(draft, path)  # noqa: PTH105
@@ -134,7 +138,7 @@ def _look_with(python: str, given: dict[str, Any]) -> Any:
     script = environment.__file__
     try:
         done = subprocess.run(
-            [python, "-I", script, json.dumps(given)], capture_output=True, timeout=_LOOK_S, check=True
+            [python, "-I", script, json.dumps(given)], capture_output=True, timeout=limits.SNAPSHOT_S, check=True
         )
         return json.loads(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError) as error:

@@ -1,4 +1,4 @@
-"""The functions of a query that need nothing but their arguments. Pure."""
+"""Functions of the query language that depend only on their arguments. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, Final
 
-from hubbub import bounds
-from hubbub.packs.activity import transforms
+from hubbub.packs.activity import limits, transforms
 from hubbub.packs.activity.categories import Categories, Rule
 from hubbub.packs.activity.events import Event
 from hubbub.packs.activity.failures import BadRequest
@@ -42,8 +41,8 @@ def _list(value: Any) -> list[Any]:
 
 def _merge(events: Any, keys: Any) -> Events:
     wanted = dict.fromkeys(_texts(keys))
-    if len(wanted) > bounds.ACTIVITY_KEYS:
-        raise BadRequest(f"events can be merged by at most {bounds.ACTIVITY_KEYS} keys")
+    if len(wanted) > limits.KEYS:
+        raise BadRequest(f"events can be merged by at most {limits.KEYS} keys")
     return transforms.merge_by(_events(events), list(wanted))
 
 
@@ -53,9 +52,9 @@ def _regex(events: Any, key: Any, pattern: Any) -> Events:
 
 
 def _rules(classes: Any) -> list[Rule]:
-    """`[[["Work"], {"type": "regex", "regex": "vim"}], …]`."""
-    if len(_list(classes)) > bounds.ACTIVITY_CATEGORIES:
-        raise BadRequest(f"at most {bounds.ACTIVITY_CATEGORIES} categories can be given")
+    """Compile rules such as `[[["Work"], {"type": "regex", "regex": "vim"}], …]`."""
+    if len(_list(classes)) > limits.CATEGORIES:
+        raise BadRequest(f"at most {limits.CATEGORIES} categories can be given")
     rules = []
     for name, rule in classes:
         names = (_text(name),) if isinstance(name, str) else tuple(_texts(name))
@@ -77,9 +76,7 @@ def _tag(events: Any, classes: Any) -> Events:
 
     def tags(event: Event) -> list[str]:
         texts = [value for value in event.data.values() if isinstance(value, str)]
-        return sorted(
-            {"->".join(rule.name) for rule in rules if any(patience.found(rule.pattern, text) for text in texts)}
-        )
+        return sorted({"->".join(rule.name) for rule in rules if rule.matches(texts, patience)})
 
     return [transforms.copy(event, data={**event.data, "$tags": tags(event)}) for event in _events(events)]
 
@@ -91,13 +88,13 @@ def _limit(events: Any, count: Any) -> Events:
 
 
 def _concat(*many: Any) -> Events:
-    if sum(len(_events(events)) for events in many) > bounds.ACTIVITY_EVENTS:
-        raise BadRequest(f"concat makes more than {bounds.ACTIVITY_EVENTS} events; ask for less")
+    if sum(len(_events(events)) for events in many) > limits.EVENTS:
+        raise BadRequest(f"concat makes more than {limits.EVENTS} events; ask for less")
     return [event for events in many for event in events]
 
 
 def _union_no_overlap(first: Any, second: Any) -> Events:
-    """All of the first, and of the second what lies beside it."""
+    """Return all of the first events, and the parts of the second that do not overlap with them."""
     return transforms.by_time([*_events(first), *transforms.without(_events(second), _events(first))])
 
 

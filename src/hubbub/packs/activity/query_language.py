@@ -1,9 +1,9 @@
-"""ActivityWatch's query language, read into a tree. Pure.
+"""Parse ActivityWatch's query language into a tree. Pure.
 
     events = flood(query_bucket(find_bucket("aw-watcher-window_")));
     RETURN = limit_events(sort_by_duration(merge_events_by_keys(events, ["app"])), 5);
 
-There are assignments and nothing else: no loops, no conditions. `query_run` works the tree out.
+A query consists of assignments only, without loops or conditions. `query_run` evaluates the tree.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from hubbub import bounds
+from hubbub.packs.activity import limits
 from hubbub.packs.activity.failures import BadRequest
 
 _TOKEN: Final = re.compile(
@@ -25,13 +25,13 @@ RESULT: Final = "RETURN"
 
 
 class Name(msgspec.Struct, frozen=True):
-    """What a variable holds."""
+    """A reference to a variable."""
 
     name: str
 
 
 class Apply(msgspec.Struct, frozen=True):
-    """What a function gives."""
+    """A function call."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -44,13 +44,13 @@ class Many(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """An object: pairs of key and value."""
+    """An object, as pairs of key and value."""
 
     pairs: tuple[tuple[Expression, Expression], ...]
 
 
 class Value(msgspec.Struct, frozen=True):
-    """A text or a number."""
+    """A literal string or number."""
 
     value: str | int | float
 
@@ -66,23 +66,23 @@ class Statement(msgspec.Struct, frozen=True):
 
 
 def read_query(query: str | Sequence[str]) -> list[Statement]:
-    """The statements of a query, given as one text or as a list of lines.
+    """Parse a query, given as one string or as a list of lines.
 
-    Raises: BadRequest, which says where it stops making sense.
+    Raises: BadRequest, with the position of the syntax error.
     """
     text = (
         query
         if isinstance(query, str)
         else "\n".join(line.rstrip().rstrip(";") + ";" for line in query if line.strip())
     )
-    if len(text) > bounds.QUERY_CHARACTERS:
-        raise BadRequest(f"a query has at most {bounds.QUERY_CHARACTERS} characters")
+    if len(text) > limits.QUERY_CHARACTERS:
+        raise BadRequest(f"a query has at most {limits.QUERY_CHARACTERS} characters")
     reader = _Reader(text)
     statements = []
     while not reader.is_done():
         statements.append(reader.statement())
-        if len(statements) > bounds.QUERY_STATEMENTS:
-            raise BadRequest(f"a query has at most {bounds.QUERY_STATEMENTS} statements")
+        if len(statements) > limits.QUERY_STATEMENTS:
+            raise BadRequest(f"a query has at most {limits.QUERY_STATEMENTS} statements")
     if not any(statement.target == RESULT for statement in statements):
         raise BadRequest(f"the query has no result: let its last statement be {RESULT} = …;")
     return statements
@@ -111,8 +111,8 @@ class _Reader:
 
     def _expression(self) -> Expression:
         self._depth += 1
-        if self._depth > bounds.QUERY_DEPTH:
-            raise BadRequest(f"a query nests at most {bounds.QUERY_DEPTH} deep")
+        if self._depth > limits.QUERY_DEPTH:
+            raise BadRequest(f"a query nests at most {limits.QUERY_DEPTH} deep")
         try:
             return self._read(*self._next())
         finally:
@@ -120,8 +120,8 @@ class _Reader:
 
     def _read(self, kind: str, text: str) -> Expression:
         if kind == "number":
-            if len(text) > bounds.QUERY_DIGITS:
-                raise BadRequest(f"a number in a query has at most {bounds.QUERY_DIGITS} digits")
+            if len(text) > limits.QUERY_DIGITS:
+                raise BadRequest(f"a number in a query has at most {limits.QUERY_DIGITS} digits")
             return Value(float(text) if "." in text else int(text))
         if kind == "text":
             return Value(_ESCAPED.sub(r"\1", text[1:-1]))

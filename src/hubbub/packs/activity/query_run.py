@@ -1,8 +1,7 @@
-"""Works out a query here, on events that privacy has let through.
+"""Evaluate a query locally, on events that have passed the privacy rules.
 
-ActivityWatch could work it out itself, but what it gives back can no longer be told apart: a
-sum of times says nothing of the app that nobody is to know about. So it is only asked for
-events. Each step is bounded in events and in time, whatever the query multiplies.
+ActivityWatch could evaluate it, but the rules cannot be applied to its results: a sum of times no longer shows which
+apps it includes. So ActivityWatch is only asked for events. Each step is limited in events and time.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
-from hubbub import bounds
+from hubbub.packs.activity import limits
+from hubbub.packs.activity.browsers import NOTE, UNCONFIRMED
 from hubbub.packs.activity.events import Event, in_utc
 from hubbub.packs.activity.failures import BadRequest
 from hubbub.packs.activity.periods import Period
@@ -29,26 +29,28 @@ _ASKING: Final = ("query_bucket", "query_bucket_eventcount", "find_bucket")
 
 
 class Run:
-    """One query at work."""
+    """The evaluation of one query."""
 
     def __init__(self, sources: Sources, period: Period) -> None:
         self._sources = sources
         self._period = period
-        self._deadline = time.monotonic() + bounds.ACTIVITY_EVENTS_S
+        self._deadline = time.monotonic() + limits.EVENTS_S
         self._names: dict[str, Any] = {
             **_CONSTANTS,
             "STARTTIME": in_utc(period.start),
             "ENDTIME": in_utc(period.end),
         }
         self._asked: dict[str, list[Event]] = {}
+        self.is_cut = False
+        """Whether a bucket has more events in the period than were read; only the newest are used."""
 
     async def result(self, statements: list[Statement]) -> Any:
-        """What the query assigns to its result.
+        """Evaluate the statements and return the value of `RETURN`.
 
         Raises: SourceFailure, BadRequest.
         """
         try:
-            async with asyncio.timeout(bounds.ACTIVITY_EVENTS_S):
+            async with asyncio.timeout(limits.EVENTS_S):
                 for statement in statements:
                     if statement.target in _CONSTANTS:
                         raise BadRequest(f"{statement.target} cannot be assigned to")
@@ -56,6 +58,14 @@ class Run:
         except TimeoutError:
             raise self._too_long() from None
         return self._names[RESULT]
+
+    async def notes(self) -> list[str]:
+        """Return what may be missing from the buckets that were read, and why."""
+        if not self._asked:
+            return []
+        events = (event for found in self._asked.values() for event in found)
+        notes = [NOTE] if any(event.text("title") == UNCONFIRMED for event in events) else []
+        return notes + await self._sources.stopped_watchers(self._asked, self._period.end)
 
     async def _value(self, expression: Expression) -> Any:
         match expression:
@@ -89,15 +99,17 @@ class Run:
             raise BadRequest(f"there is no function {call.function!r}; there are {known}")
         work = partial(_guarded, call.function, function, arguments)
         result = await asyncio.to_thread(work)
-        if isinstance(result, list) and len(result) > bounds.ACTIVITY_EVENTS:
-            raise BadRequest(f"{call.function} makes more than {bounds.ACTIVITY_EVENTS} events; ask for less")
+        if isinstance(result, list) and len(result) > limits.EVENTS:
+            raise BadRequest(f"{call.function} makes more than {limits.EVENTS} events; ask for less")
         return result
 
     async def _events(self, bucket: Any) -> list[Event]:
         if not isinstance(bucket, str):
             raise BadRequest("query_bucket takes the id of a bucket")
         if bucket not in self._asked:
-            self._asked[bucket] = await self._sources.events_of(bucket, self._period.start, self._period.end)
+            found = await self._sources.events_of(bucket, self._period.start, self._period.end)
+            self._asked[bucket] = found.events
+            self.is_cut = self.is_cut or found.is_cut
         return self._asked[bucket]
 
     async def _count(self, bucket: Any) -> int:
@@ -109,11 +121,11 @@ class Run:
         return (await self._sources.catalogue()).find(prefix, hostname)
 
     def _too_long(self) -> BadRequest:
-        return BadRequest(f"the query takes longer than {bounds.ACTIVITY_EVENTS_S:g} s; ask for a shorter period")
+        return BadRequest(f"the query takes longer than {limits.EVENTS_S:g} s; ask for a shorter period")
 
 
 def _key(value: Any) -> str:
-    """A list as a key would have to be written out, and may be endless."""
+    """Return a value as a key of an object. Lists are refused: their text may be extremely long."""
     if not isinstance(value, str | int | float):
         raise BadRequest("a key of an object is a text or a number")
     return str(value)
@@ -127,7 +139,7 @@ async def _checked(name: str, function: Callable[..., Awaitable[Any]], arguments
 
 
 def _guarded(name: str, function: Callable[..., Any], arguments: list[Any]) -> Any:
-    """Functions expect events, lists and texts; what else a query gives them, they cannot use."""
+    """Call a function and report unsuitable arguments, which it does not check itself, as the caller's error."""
     try:
         return function(*arguments)
     except (TypeError, AttributeError, KeyError, ValueError, IndexError, OverflowError, msgspec.ValidationError):
@@ -139,19 +151,17 @@ def _wrong(name: str) -> BadRequest:
 
 
 class Telling:
-    """Writes a result as JSON values, at most so many of them: a few letters of a query can mean very many."""
+    """Converts a result to JSON values, up to a limit: a short query can produce very many values."""
 
-    def __init__(
-        self, zone: tzinfo, most: int = bounds.ACTIVITY_VALUES, most_events: int = bounds.ACTIVITY_ROWS
-    ) -> None:
+    def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
-        self._left = most
-        self._events_left = most_events
+        self._left = limits.VALUES
+        self._events_left = limits.ROWS
         self.is_cut = False
-        """Whether something was left out."""
+        """Whether values were left out."""
 
     def tell(self, value: Any) -> Any:
-        """The value, as far as there is room."""
+        """Convert a value, as far as the limit allows."""
         self._left -= 1
         if isinstance(value, Event):
             data = self.tell(value.data)

@@ -1,17 +1,18 @@
-"""The resource `activity://now`, and who tells when it changes.
+"""The resource `activity://now` and its change notifications.
 
-ActivityWatch tells nobody, so it is asked every few seconds, but only while somebody watches.
+ActivityWatch sends no notifications, so it is polled every few seconds while a client subscribes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
 
-from hubbub.errors import HubbubError
+from hubbub import HubbubError
 from hubbub.packs.activity.desk import Desk
 from hubbub.packs.activity.now import Now
 
@@ -20,36 +21,42 @@ logger = logging.getLogger("hubbub.activity")
 
 
 def register(desk: Desk) -> None:
-    """Put the resource on the server."""
+    """Register the resource."""
 
     @desk.server.resource(URI, name="now", title="What the person is doing", mime_type="application/json")
     async def now() -> str:
         """The window in front, whether somebody is there, the page and the file, each with its age."""
-        return msgspec.json.encode(await desk.now()).decode()
+        found = await desk.now()
+        _compare(desk, essence(found))
+        return msgspec.json.encode(found).decode()
 
 
-async def watch(desk: Desk) -> None:
-    """Tell of each change while somebody watches, for ever."""
-    last: tuple[object, ...] | None = None
+async def watch(desk: Desk, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
+    """Poll forever and notify of each change while a client subscribes."""
     while True:
         if URI in desk.server.audience.watched():
             try:
-                seen: tuple[object, ...] = essence(await desk.now())
+                seen = essence(await desk.now(with_category=False))
             except HubbubError as error:
                 seen = (error.message,)
-            except Exception:  # The resource itself will say what is wrong; the watch must go on.
+            except Exception:  # Reading the resource reports the error; the loop must continue.
                 logger.exception("what the person is doing could not be looked at")
                 seen = ()
-            if last is not None and seen != last:
-                desk.server.resource_updated(URI)
-            last = seen
+            _compare(desk, seen)
         else:
-            last = None
-        await asyncio.sleep(desk.settings.poll_s)
+            desk.seen = None
+        await sleep(desk.settings.poll_s)
+
+
+def _compare(desk: Desk, seen: tuple[object, ...]) -> None:
+    """Notify subscribers of a change since the last poll or read."""
+    if desk.seen is not None and seen != desk.seen:
+        desk.server.resource_updated(URI)
+    desk.seen = seen
 
 
 def essence(now: Now) -> tuple[object, ...]:
-    """What makes it another: not that it is a second older."""
+    """Return the parts that count as a change; the age does not."""
     return (
         now.window and (now.window.app, now.window.title, now.window.stale),
         now.afk and (now.afk.status, now.afk.stale),

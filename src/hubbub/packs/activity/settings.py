@@ -1,20 +1,27 @@
-"""What can be set about the activity pack: where the two servers are, and what nobody is told."""
+"""Settings of the activity pack: the addresses of both servers, and the privacy rules."""
 
 import re
 from typing import Annotated, Final, Literal
 
 import msgspec
 
-from hubbub import Secret, bounds, setting
+from hubbub import Secret, setting
+from hubbub.packs.activity import limits
 
 AW_URL: Final = "http://127.0.0.1:5600"
-SIDECAR_URL: Final = "http://127.0.0.1:8000"
+LANGUAGE: Final = re.compile(r"[A-Za-z_]{3,20}(?:\+[A-Za-z_]{3,20}){0,5}")
+"""Tesseract's language names."""
 REGION: Final = re.compile(r"([0-9]{1,6})x([0-9]{1,6})\+([0-9]{1,6})\+([0-9]{1,6})")
 _PATTERNS: Final = "PATTERN,…"
+_PASSWORD_MANAGERS: Final = (
+    r"1password|bitwarden|keepass|lastpass|dashlane|enpass|nordpass|proton ?pass|roboform|keeper ?password|passbolt",
+    r"keychain|^passwords$|seahorse|gnome-keyring|gcr-prompter|kwallet|pinentry|ssh-askpass|credential ?manager",
+    r"\b(?:qtpass|gopass|passmenu|rofi-pass|password-store)\b|authenticator|\bauthy\b|yubioath",
+)
 
 
 class PrivacySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left out, and what is told as `[private]`. Patterns are regular expressions, in any case."""
+    """Which data is dropped, and which becomes `[private]`. Patterns are case-insensitive regular expressions."""
 
     drop_apps: Annotated[tuple[str, ...], setting("Apps of which nothing is told.", form=_PATTERNS)] = ()
     drop_titles: Annotated[
@@ -33,13 +40,24 @@ class PrivacySettings(msgspec.Struct, frozen=True, kw_only=True):
     regions: Annotated[
         tuple[str, ...], setting("Parts of the screen that are blackened before it is read.", form="WxH+X+Y,…")
     ] = ()
+    private_apps: Annotated[
+        tuple[str, ...],
+        setting(
+            "Apps whose windows are hidden and whose titles are shown as [private]. Default: password managers.",
+            form=_PATTERNS,
+        ),
+    ] = _PASSWORD_MANAGERS
     urls: Annotated[Literal["full", "domain"], setting("How much of an address is told.")] = "full"
     incognito: Annotated[bool, setting("Whether private windows of browsers are left out.")] = True
+    unconfirmed_windows: Annotated[
+        Literal["hide", "show"],
+        setting("Whether to hide or show browser windows that may be private."),
+    ] = "hide"
     secrets: Annotated[bool, setting("Whether what looks like a secret is told as [secret].")] = True
 
     def __post_init__(self) -> None:
         for name in msgspec.structs.asdict(self):
-            if name.startswith(("drop_", "mask_")):
+            if name.startswith(("drop_", "mask_", "private_")):
                 _check_patterns(name, getattr(self, name))
         for region in self.regions:
             if REGION.fullmatch(region) is None:
@@ -50,15 +68,16 @@ class ActivitySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Read from `[packs.activity]` and `HUBBUB_ACTIVITY_…`."""
 
     aw_url: Annotated[str, setting("Where ActivityWatch is.", form="URL")] = AW_URL
-    sidecar_url: Annotated[str, setting("Where the sidecar is, that looks at the screen.", form="URL")] = SIDECAR_URL
+    sidecar_url: Annotated[
+        str | None,
+        setting("Address of the sidecar: http://… or unix:/path. Default: its socket in the data folder.", form="URL"),
+    ] = None
     api_key: Annotated[Secret | None, setting("The API key of ActivityWatch, where it has one.")] = None
     sidecar_token: Annotated[
         Secret | None,
-        setting("What the sidecar wants to be told before it shows the screen; otherwise a file that both know."),
+        setting("Shared secret with a sidecar on a TCP port. It is never sent. Default: a file in the data folder."),
     ] = None
-    timeout_s: Annotated[float, setting("How long one question to either may take.", gt=0, le=60)] = (
-        bounds.ACTIVITY_CALL_S
-    )
+    timeout_s: Annotated[float, setting("How long one question to either may take.", gt=0, le=60)] = limits.CALL_S
     time_zone: Annotated[
         str | None, setting("The person's time zone; otherwise that of this machine.", form="Europe/Berlin")
     ] = None
@@ -66,11 +85,24 @@ class ActivitySettings(msgspec.Struct, frozen=True, kw_only=True):
         str | None, setting("Whose events, where ActivityWatch has those of several machines.", form="HOSTNAME")
     ] = None
     stale_s: Annotated[float, setting("How old what is told as now may be.", gt=0)] = 60.0
-    poll_s: Annotated[float, setting("How often to look while somebody watches activity://now.", ge=0.1)] = 5.0
+    poll_s: Annotated[
+        float, setting("Seconds between checks for changes while a client subscribes to activity://now.", ge=0.1)
+    ] = 2.0
     categories: Annotated[
         dict[str, str],
         setting("Categories by name, each with a pattern; otherwise ActivityWatch's own.", form="{NAME = PATTERN}"),
     ] = {}
+    disclosure_log: Annotated[
+        str | None,
+        setting(
+            "Where to log which caller asked for what; `off` turns it off. Default: a file in the data folder.",
+            form="FILE|off",
+        ),
+    ] = None
+    ocr_language: Annotated[
+        str | None,
+        setting("Tesseract's name of the language of the text on the screen. Default: English.", form="deu+eng"),
+    ] = None
     protected_folder: Annotated[
         str | None,
         setting("Where `hubbub sidecar snapshot` keeps its two files; otherwise the data folder.", form="FOLDER"),
@@ -79,6 +111,8 @@ class ActivitySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         _check_patterns("categories", tuple(self.categories.values()))
+        if self.ocr_language is not None and LANGUAGE.fullmatch(self.ocr_language) is None:
+            raise ValueError(f"ocr_language must look like eng or deu+eng, not {self.ocr_language!r}")
         if self.time_zone is not None:
             _check_zone(self.time_zone)
 

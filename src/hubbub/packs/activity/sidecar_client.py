@@ -1,71 +1,128 @@
-"""The sidecar, asked over HTTP: ours, the original's, or OmniParser itself.
+"""HTTP client of the sidecar: Hubbub's own on its socket or on a port, the original's, or OmniParser itself.
 
-Some know their paths with a slash at the end and some without, so the other form is tried
-where the first is not known, and nowhere else: a picture is not sent twice to a server that
-was unable to read it.
+On the socket the operating system identifies the user of the other process. On a port, Hubbub's sidecar proves that it
+knows the token before anything is sent to it, and the rest is encrypted. Other sidecars have no token and are sent only
+what is necessary.
+
+Some servers expect a slash at the end of a path and some do not. The second form is tried only if the first is unknown
+or redirected, so that a picture is not sent twice to a server that failed to read it.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from hubbub import Secret, bounds
+import msgspec
+
+from hubbub import Secret
+from hubbub.packs.activity import limits, sidecar_socket
 from hubbub.packs.activity.failures import SourceFailure
-from hubbub.packs.activity.http import JsonServer
+from hubbub.packs.activity.http import JsonServer, message_in
+from hubbub.packs.activity.sidecar_proof import NONCE_HEADER, Exchange, is_nonce, make_nonce
 
 _ADVICE = "start one with `hubbub sidecar`, or do without: everything but the screen works"
-_UNKNOWN_PATH = (404, 405)
+_UNKNOWN_PATH = (307, 308, 404, 405)
+_TOKEN = "HUBBUB_ACTIVITY_SIDECAR_TOKEN"
+
+
+class _SealedAnswer(msgspec.Struct):
+    status: int
+    body: dict[str, Any]
 
 
 class SidecarClient:
-    """One sidecar."""
+    """A client of one sidecar."""
 
-    def __init__(self, url: str, *, timeout_s: float = bounds.ACTIVITY_CALL_S) -> None:
-        """Raises: SettingsError."""
-        self._server = JsonServer("The sidecar", url, _ADVICE, key_setting="HUBBUB_ACTIVITY_SIDECAR_TOKEN")
-        self._timeout_s = timeout_s
+    def __init__(self, url: str, *, timeout_s: float | None = None) -> None:
+        """`url` begins with http, or with `unix:` for a socket.
+
+        Raises: SettingsError.
+        """
+        self.is_private = url.startswith(sidecar_socket.SCHEME)
+        """Whether only a process of this user can be at the other end."""
+        connect = partial(sidecar_socket.connect, sidecar_socket.path_in(url)) if self.is_private else None
+        self._server = JsonServer("The sidecar", url, _ADVICE, key_setting=_TOKEN, connect=connect)
+        self._timeout_s = limits.CALL_S if timeout_s is None else timeout_s
 
     @property
     def url(self) -> str:
-        """Where it is."""
         return self._server.url
 
     async def probe(self) -> dict[str, Any]:
-        """What it says of itself.
+        """Return the sidecar's description of itself.
 
         Raises: SourceFailure.
         """
-        try:
-            body = await self._probe("/probe")
-        except SourceFailure as failure:
-            if failure.status not in _UNKNOWN_PATH:
-                raise
-            body = await self._probe("/probe/")
-        found: dict[str, Any] = self._server.decode(body, dict[str, Any])
-        return found
+        return await self._probe({})
 
-    async def parse(self, request: dict[str, Any], token: Secret | None = None) -> dict[str, Any]:
-        """What is on a picture, or on the screen, which may need a token.
+    async def prove(self, token: Secret) -> Exchange:
+        """Make the sidecar prove that it knows the token; the exchange is valid for one request.
+
+        Raises: SourceFailure, if the proof is missing or wrong.
+        """
+        nonce = make_nonce()
+        found = await self._probe({NONCE_HEADER: nonce})
+        challenge = found.get("challenge")
+        exchange = Exchange(token, nonce, challenge) if isinstance(challenge, str) and is_nonce(challenge) else None
+        if exchange is None or not exchange.is_proof(found.get("proof")):
+            raise self._token_mismatch()
+        return exchange
+
+    async def parse(self, request: dict[str, Any], exchange: Exchange | None = None) -> dict[str, Any]:
+        """Read a picture or the screen; encrypted if there is an `exchange`.
 
         Raises: SourceFailure.
         """
+        if exchange is not None:
+            return await self._parse_sealed(request, exchange)
         try:
-            body = await self._parse("/parse", request, token)
+            body = await self._parse("/parse", request)
         except SourceFailure as failure:
             if failure.status not in _UNKNOWN_PATH:
                 raise
-            body = await self._parse("/parse/", request, token)
+            body = await self._parse("/parse/", request)
         found: dict[str, Any] = self._server.decode(body, dict[str, Any])
         return found
-
-    async def _probe(self, path: str) -> bytes:
-        return await self._server.get(path, timeout_s=self._timeout_s, limit=bounds.ACTIVITY_ABOUT_BYTES)
-
-    async def _parse(self, path: str, request: dict[str, Any], token: Secret | None) -> bytes:
-        return await self._server.post(
-            path, request, timeout_s=bounds.ACTIVITY_PARSE_S, limit=bounds.SIDECAR_BODY_BYTES, token=token
-        )
 
     async def close(self) -> None:
-        """Drop every connection."""
+        """Close all connections."""
         await self._server.close()
+
+    async def _probe(self, headers: dict[str, str]) -> dict[str, Any]:
+        options: dict[str, Any] = {
+            "timeout_s": self._timeout_s, "limit": limits.ABOUT_BYTES, "headers": headers
+        }  # fmt: skip
+        try:
+            body = await self._server.get("/probe", **options)
+        except SourceFailure as failure:
+            if failure.status not in _UNKNOWN_PATH:
+                raise
+            body = await self._server.get("/probe/", **options)
+        found: dict[str, Any] = self._server.decode(body, dict[str, Any])
+        return found
+
+    async def _parse(self, path: str, value: Any, headers: dict[str, str] | None = None) -> bytes:
+        return await self._server.post(
+            path, value, timeout_s=limits.PARSE_S, limit=limits.SIDECAR_BODY_BYTES, headers=headers or {}
+        )
+
+    async def _parse_sealed(self, request: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
+        sealed = exchange.seal("request", msgspec.json.encode(request))
+        body = await self._parse("/parse", sealed, exchange.headers)
+        try:
+            opened = exchange.open("answer", body)
+        except ValueError:
+            raise self._token_mismatch() from None
+        answer: _SealedAnswer = self._server.decode(opened, _SealedAnswer)
+        if answer.status != 200:
+            raise self._server.error_status(answer.status, message_in(msgspec.json.encode(answer.body)))
+        return answer.body
+
+    def _token_mismatch(self) -> SourceFailure:
+        message = (
+            f"The program that listens at {self.url} does not know your sidecar token, so nothing was sent to it; "
+            f"check which program it is. If it is a sidecar of another account or machine, set {_TOKEN} to the same "
+            "value for both; if it has no token, remove the file sidecar_token from the data folder"
+        )
+        return SourceFailure("token_mismatch", message, url=self.url)

@@ -1,7 +1,8 @@
-"""What the sidecar has to be told before it shows the screen: every user of a machine can send it requests.
+"""The shared token of a sidecar on a TCP port, needed because every user of a machine can send requests there.
 
-It lies in a file that only its user can read. `hubbub sidecar` makes it, and the pack finds it there;
-where they run for different users or on different machines, both are given it in the settings.
+It is in a file that only its user can read. `hubbub sidecar --port` creates it, and the pack reads it. If they run for
+different users or on different machines, both get it from the settings. It is never sent: see `sidecar_proof`. The
+sidecar's socket needs no token.
 """
 
 from __future__ import annotations
@@ -10,19 +11,21 @@ import os
 import secrets
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from hubbub import Secret, SettingsError
+from hubbub.pack import data_folder, make_private_folder
+from hubbub.pack.http import address_kind
+from hubbub.packs.activity import limits
 from hubbub.packs.activity.settings import ActivitySettings
-from hubbub.settings.folders import data_folder
 
 _BYTES: Final = 32
-_MOST_BYTES: Final = 1000
 
 
 def token_of(settings: ActivitySettings, *, make: bool = False) -> Secret | None:
-    """The token; None where there is none and none is to be made.
+    """Return the token; None if there is none and none is to be created.
 
-    Raises: SettingsError, if it cannot be made or read.
+    Raises: SettingsError, if it cannot be created or read.
     """
     if settings.sidecar_token:
         return settings.sidecar_token
@@ -33,17 +36,27 @@ def token_of(settings: ActivitySettings, *, make: bool = False) -> Secret | None
         raise SettingsError(f"the token of the sidecar in {path} cannot be used: {error.strerror}") from error
 
 
+def token_for(settings: ActivitySettings, url: str) -> Secret | None:
+    """Return the token for the sidecar at a URL. A token from the file is only for a sidecar on this machine.
+
+    Raises: SettingsError.
+    """
+    host = urlsplit(url).hostname or ""
+    is_here = host == "localhost" or address_kind(host) == "loopback"
+    return token_of(settings) if is_here or settings.sidecar_token else None
+
+
 def _read(path: Path) -> Secret | None:
     try:
         with path.open("rb") as file:
-            text = file.read(_MOST_BYTES).decode(errors="replace").strip()
+            text = file.read(limits.RECORD_BYTES).decode(errors="replace").strip()
     except FileNotFoundError:
         return None
     return Secret(text) if text else None
 
 
 def _make(path: Path) -> Secret:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_folder(path.parent)
     token = secrets.token_urlsafe(_BYTES)
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

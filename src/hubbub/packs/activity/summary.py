@@ -1,22 +1,29 @@
-"""How a period was spent: added up by app, title, site or category, without the time nobody was there."""
+"""Active time of a period, added up by app, page, file or category."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, tzinfo
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from hubbub.packs.activity import limits
+from hubbub.packs.activity.breakdown import Interval, Unit, break_down
 from hubbub.packs.activity.categories import Categories
 from hubbub.packs.activity.events import Event
-from hubbub.packs.activity.now import NOT_AFK
+from hubbub.packs.activity.period_words import weekday
 from hubbub.packs.activity.periods import Period, zone_name
-from hubbub.packs.activity.sources import Records
-from hubbub.packs.activity.transforms import domain_of, flood, having, intersect, total, union, without
+from hubbub.packs.activity.presence import Records, absent_s, active_events
+from hubbub.packs.activity.transforms import domain_of, flood, intersect, total
 
-By: TypeAlias = Literal["app", "title", "domain", "category"]
+By: TypeAlias = Literal["app", "title", "domain", "category", "url", "project", "file", "language"]
+OF_PAGES: Final = ("domain", "url")
+"""These need a browser watcher."""
+OF_FILES: Final = ("project", "file", "language")
+"""These need an editor watcher."""
 _BROWSER: Final = re.compile(
     r"(?i)chrom|firefox|safari|edge|brave|opera|vivaldi|browser|librewolf|arc\b|waterfox|epiphany|falkon"
 )
@@ -28,9 +35,23 @@ class Row(msgspec.Struct, frozen=True):
     name: str
     seconds: float
     share: float
-    """Of the time that somebody was there."""
+    """Share of the active time."""
     duration: str
-    """For people."""
+    """`seconds` as text, such as `2h 05m`."""
+
+
+class IntervalSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """One hour, day, week or month of a period."""
+
+    label: str
+    """Text for the interval: `2026-11-15 14:00`, `2026-11-15 Sun`, `2026-W46` or `2026-11`."""
+    start: str
+    end: str
+    active_s: float
+    duration: str
+    rows: list[Row]
+    """The longest names of this interval; `share` is of the interval's active time."""
+    other_s: float
 
 
 class Summary(msgspec.Struct, kw_only=True):
@@ -42,89 +63,136 @@ class Summary(msgspec.Struct, kw_only=True):
     host: str
     by: By
     active_s: float
-    """How long somebody was there."""
+    """Seconds of active time."""
     afk_s: float
-    """How long nobody was, as far as that is known."""
+    """Seconds away, as far as recorded."""
     rows: list[Row]
     other_s: float
-    """Of those that are not among the rows."""
+    """Seconds of names that are not among the rows."""
+    per: Unit | None = None
+    intervals: list[IntervalSummary] = []
+    """In order, without intervals that have no active time; they add up to the totals of the period."""
     notes: list[str]
 
 
-def active_events(records: Records) -> list[Event]:
-    """The windows that were in front while somebody was there."""
-    windows = flood(records.window)
-    return intersect(windows, present(records)) if records.afk else windows
-
-
-def present(records: Records) -> list[Event]:
-    """When somebody was there: there was input, or a page could be heard."""
-    return union(having(flood(records.afk), "status", [NOT_AFK]), having(records.web, "audible", [True]))
-
-
-def absent_s(records: Records) -> float:
-    """How long nobody was."""
-    return total(without(_not(flood(records.afk)), present(records)))
-
-
-def _not(events: Sequence[Event]) -> list[Event]:
-    return [event for event in events if event.text("status") != NOT_AFK]
-
-
 def add_up(events: Sequence[Event], name_of: Callable[[Event], str]) -> Counter[str]:
-    """Seconds by name."""
+    """Return the seconds of each name."""
     seconds: Counter[str] = Counter()
     for event in events:
         seconds[name_of(event)] += event.duration  # type: ignore[assignment]  # seconds have fractions
     return seconds
 
 
-def spent(records: Records, by: By, categories: Categories) -> tuple[Counter[str], float]:
-    """Seconds by name, and in all."""
+def select_events(
+    records: Records, by: By, categories: Categories
+) -> tuple[list[Event], list[Event], Callable[[Event], str]]:
+    """Return the windows of active time, the events that a summary adds up, and a function that names each event."""
     active = active_events(records)
-    if by == "domain":
-        return add_up(_tabs(records, active), lambda event: domain_of(event.text("url"))), total(active)
+    if by in OF_PAGES:
+        found = _tabs(records, active)
+    elif by in OF_FILES:
+        found = intersect(flood(records.editor), active)
+    else:
+        found = active
     names: dict[str, Callable[[Event], str]] = {
-        "app": lambda event: event.text("app"),
-        "title": lambda event: event.text("title"),
+        "domain": lambda event: domain_of(event.text("url")),
         "category": categories.named,
     }
-    return add_up(active, names[by]), total(active)
+    return active, found, names.get(by, lambda event: event.text(by))
 
 
 def _tabs(records: Records, active: Sequence[Event]) -> list[Event]:
-    """Pages count while their browser is in front; where no window looks like one, whenever they were shown."""
+    """Return pages while a browser was in front; if no window looks like a browser, pages during active time."""
     in_browser = [event for event in active if _BROWSER.search(event.text("app"))]
     return intersect(flood(records.web), in_browser or active)
 
 
 def summarize(
-    records: Records, period: Period, host: str, by: By, *, top: int, categories: Categories, notes: Sequence[str] = ()
+    records: Records,
+    period: Period,
+    host: str,
+    by: By,
+    *,
+    top: int,
+    categories: Categories,
+    per: Unit | None = None,
+    notes: Sequence[str] = (),
 ) -> Summary:
-    """The summary; takes a while for many events."""
-    seconds, active_s = spent(records, by, categories)
-    ranked = [(name, value) for name, value in seconds.most_common() if value > 0]
-    zone = period.start.tzinfo
-    assert zone is not None
-    return Summary(
+    """Add up a period; slow for many events.
+
+    Raises: BadRequest, if the period has too many intervals.
+    """
+    active, found, name_of = select_events(records, by, categories)
+    active_s = total(active)
+    rows, other_s = rank(add_up(found, name_of), active_s, top)
+    summary = Summary(
         start=period.start.isoformat(timespec="seconds"),
         end=period.end.isoformat(timespec="seconds"),
-        time_zone=zone_name(zone),
+        time_zone=zone_name(_zone(period)),
         host=host,
         by=by,
         active_s=round(active_s, 3),
         afk_s=round(absent_s(records), 3),
-        rows=[
-            Row(name or "(none)", round(value, 3), round(value / active_s, 4) if active_s else 0.0, in_words(value))
-            for name, value in ranked[:top]
-        ],
-        other_s=round(sum(value for _, value in ranked[top:]), 3),
+        rows=rows,
+        other_s=other_s,
+        per=per,
         notes=list(notes),
     )
+    if per is not None:
+        all_active = break_down(active, period, per, lambda _: "")
+        _add_intervals(summary, all_active, break_down(found, period, per, name_of), per, top)
+    return summary
+
+
+def _zone(period: Period) -> tzinfo:
+    assert period.start.tzinfo is not None
+    return period.start.tzinfo
+
+
+def rank(seconds: Mapping[str, float], active_s: float, top: int) -> tuple[list[Row], float]:
+    """Return a row for each of the `top` longest names, and the seconds of the others."""
+    ranked = [(name, value) for name, value in Counter(seconds).most_common() if value > 0]
+    rows = [
+        Row(name or "(none)", round(value, 3), round(value / active_s, 4) if active_s else 0.0, in_words(value))
+        for name, value in ranked[:top]
+    ]
+    return rows, round(sum(value for _, value in ranked[top:]), 3)
+
+
+def _add_intervals(
+    summary: Summary, active: Sequence[Interval], found: Sequence[Interval], unit: Unit, top: int
+) -> None:
+    busy = [(whole, part) for whole, part in zip(active, found, strict=True) if whole.seconds]
+    share = max(1, limits.INTERVAL_ROWS // max(1, len(busy)))
+    for whole, part in busy:
+        rows, other_s = rank(part.seconds, whole.total_s, min(top, share))
+        summary.intervals.append(
+            IntervalSummary(
+                label=_label(whole.start, unit),
+                start=whole.start.isoformat(timespec="seconds"),
+                end=whole.end.isoformat(timespec="seconds"),
+                active_s=round(whole.total_s, 3),
+                duration=in_words(whole.total_s),
+                rows=rows,
+                other_s=other_s,
+            )
+        )
+    if share < top and any(each.other_s and len(each.rows) == share for each in summary.intervals):
+        message = f"each {unit} has at most {share} rows here; ask for a shorter period or a longer unit to see more"
+        summary.notes.append(message)
+
+
+def _label(start: datetime, unit: Unit) -> str:
+    if unit == "week":
+        year, week, _ = start.isocalendar()
+        return f"{year:04}-W{week:02}"
+    if unit == "month":
+        return f"{start:%Y-%m}"
+    return f"{start:%Y-%m-%d} {weekday(start.weekday())}" if unit == "day" else f"{start:%Y-%m-%d %H}:00"
 
 
 def in_words(seconds: float) -> str:
-    """`2h 05m`, as people say it."""
+    """Format seconds, such as `2h 05m`."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole}s"

@@ -1,4 +1,4 @@
-"""A period in order: what followed what, when nobody was there, and how often attention moved."""
+"""A period in order of time: active blocks, times away, gaps, and the number of app switches."""
 
 from __future__ import annotations
 
@@ -12,21 +12,26 @@ import msgspec
 from hubbub.packs.activity.categories import Categories
 from hubbub.packs.activity.events import Event
 from hubbub.packs.activity.periods import Period, zone_name
-from hubbub.packs.activity.sources import Records
-from hubbub.packs.activity.summary import active_events, present
-from hubbub.packs.activity.transforms import between, by_time, flood, union, without
+from hubbub.packs.activity.presence import Records, absent, active_events, unknown_presence, unknown_window
+from hubbub.packs.activity.transforms import between, by_time, intersect, union, without
 
 _SAME_S: Final = 60.0
-"""A look at something else that is shorter than this does not end a block."""
+"""A shorter interruption does not end a block, unless the block is shorter still."""
+_OTHERS: Final = 5
+"""Other apps that may be in front during one interruption."""
 _GAP_S: Final = 300.0
-"""Times without any record are told when they are longer than this."""
+"""Unrecorded and partly recorded times are reported if they are longer than this."""
 
 
-Kind: TypeAlias = Literal["active", "afk", "unrecorded"]
+Kind: TypeAlias = Literal["active", "afk", "partial", "unrecorded"]
 
 
 class Block(msgspec.Struct, frozen=True):
-    """A stretch of time; `kind` says what it was."""
+    """A stretch of time; `kind` says what it was.
+
+    `partial`: one watcher recorded something and another did not, so it is known which window was in front, or
+    that somebody was there, but not both.
+    """
 
     kind: Kind
     start: str
@@ -46,9 +51,9 @@ class Timeline(msgspec.Struct, kw_only=True):
     host: str
     blocks: list[Block]
     left_out: int
-    """Blocks that are shorter than what was asked for, or too many."""
+    """Number of blocks that are shorter than requested, or beyond the limit."""
     switches: int
-    """How often another app came to the front."""
+    """How often the app in front changed."""
     longest_focus: Block | None
     notes: list[str]
 
@@ -63,20 +68,24 @@ def draw_line(
     categories: Categories,
     notes: Sequence[str] = (),
 ) -> Timeline:
-    """The timeline; takes a while for many events."""
+    """Build the timeline; slow for many events."""
     zone = period.start.tzinfo
     assert zone is not None
     active = active_events(records)
-    stretches = _stretches(active)
-    away = _away(records)
-    unrecorded = without([between(period.start, period.end, {})], union(active, away))
+    # A request for shorter blocks also shows shorter interruptions.
+    stretches = _stretches(active, min(_SAME_S, least_s))
+    away = away_events(records)
+    windows, inputs = _half_recorded(records, union(active, away))
     found: list[tuple[Kind, Event]] = [("active", event) for event in stretches]
     found += [("afk", event) for event in away]
-    found += [("unrecorded", event) for event in unrecorded if event.duration >= _GAP_S]
+    long = partial_events(records, active, away)
+    partial = (*_stretches(intersect(windows, long), _SAME_S), *intersect(inputs, long))
+    found += [("partial", event) for event in partial]
+    found += [("unrecorded", event) for event in unrecorded_events(records, active, away, period)]
     found.sort(key=lambda item: item[1].timestamp)
     blocks = [_block(kind, event, period, categories) for kind, event in found]
     told = [block for block in blocks if block.seconds >= least_s]
-    focus = [block for block in blocks if block.kind == "active"]
+    focus = max(_stretches(active, _SAME_S), key=lambda event: event.duration, default=None)
     return Timeline(
         start=period.start.isoformat(timespec="seconds"),
         end=period.end.isoformat(timespec="seconds"),
@@ -85,33 +94,80 @@ def draw_line(
         blocks=told[-most:],
         left_out=len(blocks) - len(told[-most:]),
         switches=_switches(active),
-        longest_focus=max(focus, key=lambda block: block.seconds, default=None),
+        longest_focus=None if focus is None else _block("active", focus, period, categories),
         notes=list(notes),
     )
 
 
-def _away(records: Records) -> list[Event]:
-    """When nobody was there, in whole stretches."""
-    afk = [event for event in flood(records.afk) if event.text("status") == "afk"]
-    return union(without(afk, present(records)))
+def away_events(records: Records) -> list[Event]:
+    """Return the times away, merged."""
+    return union(absent(records))
 
 
-def _stretches(events: Iterable[Event]) -> list[Event]:
-    """Events of one app that follow each other, as one each; the title is the one that was seen longest."""
-    stretches: list[Event] = []
-    titles: list[Counter[str]] = []
+def partial_events(records: Records, active: Sequence[Event], away: Sequence[Event]) -> list[Event]:
+    """Return merged times of at least `_GAP_S` in which one watcher recorded something and another did not."""
+    half = _half_recorded(records, union(active, away))
+    return [event for event in union(*half) if event.duration >= _GAP_S]
+
+
+def unrecorded_events(records: Records, active: Sequence[Event], away: Sequence[Event], period: Period) -> list[Event]:
+    """Return times of at least `_GAP_S` in which no watcher recorded anything."""
+    windows, inputs = _half_recorded(records, union(active, away))
+    gaps = without([between(period.start, period.end, {})], union(active, away, windows, inputs))
+    return [event for event in gaps if event.duration >= _GAP_S]
+
+
+def _half_recorded(records: Records, known: Sequence[Event]) -> tuple[list[Event], list[Event]]:
+    """Return windows without presence, and presence without windows."""
+    windows = [event for device in records.devices for event in unknown_presence(device)]
+    inputs = [event for device in records.devices for event in unknown_window(device)]
+    windows = without(windows, known)
+    return windows, without(union(inputs), [*known, *windows])
+
+
+class _Stretch:
+    """A stretch with one app in front, including short interruptions by others."""
+
+    def __init__(self, event: Event) -> None:
+        self.app, self.start, self.end = event.text("app"), event.timestamp, event.timestamp
+        self.own_s = 0.0
+        self.titles: Counter[str] = Counter()
+        self.add(event)
+
+    def add(self, event: Event) -> None:
+        self.end = max(self.end, event.end)
+        self.own_s += event.duration
+        self.titles[event.text("title")] += event.duration  # type: ignore[assignment]  # seconds have fractions
+
+    def event(self) -> Event:
+        """Return the stretch as one event with the title that was in front longest."""
+        return between(self.start, self.end, {"app": self.app, "title": self.titles.most_common(1)[0][0]})
+
+
+def _stretches(events: Iterable[Event], interruption_s: float) -> list[Event]:
+    """Merge consecutive events of one app, also across short interruptions."""
+    stretches: list[_Stretch] = []
     for event in by_time(events):
-        last = stretches[-1] if stretches else None
-        gap = (event.timestamp - last.end).total_seconds() if last is not None else 0.0
-        if last is not None and last.text("app") == event.text("app") and gap <= _SAME_S:
-            last.duration = max(last.duration, (event.end - last.timestamp).total_seconds())
+        place = _continued(stretches, event, interruption_s)
+        if place is None:
+            stretches.append(_Stretch(event))
         else:
-            stretches.append(Event(event.timestamp, event.duration, {"app": event.text("app")}))
-            titles.append(Counter())
-        titles[-1][event.text("title")] += event.duration  # type: ignore[assignment]  # seconds have fractions
-    for stretch, seen in zip(stretches, titles, strict=True):
-        stretch.data["title"] = seen.most_common(1)[0][0]
-    return stretches
+            del stretches[place + 1 :]
+            stretches[place].add(event)
+    return [stretch.event() for stretch in stretches]
+
+
+def _continued(stretches: Sequence[_Stretch], event: Event, interruption_s: float) -> int | None:
+    """Return the index of the stretch that an event continues, or None."""
+    for place in range(len(stretches) - 1, max(len(stretches) - 2 - _OTHERS, -1), -1):
+        stretch = stretches[place]
+        gap_s = (event.timestamp - stretch.end).total_seconds()
+        is_last = place == len(stretches) - 1
+        if gap_s > _SAME_S or (not is_last and gap_s >= interruption_s):
+            return None
+        if stretch.app == event.text("app") and (is_last or gap_s < stretch.own_s):
+            return place
+    return None
 
 
 def _switches(events: Iterable[Event]) -> int:
@@ -121,13 +177,13 @@ def _switches(events: Iterable[Event]) -> int:
 
 def _block(kind: Kind, event: Event, period: Period, categories: Categories) -> Block:
     zone = period.start.tzinfo
-    is_active = kind == "active"
+    has_window = event.text("app") != "" or kind == "active"
     return Block(
         kind,
         event.timestamp.astimezone(zone).isoformat(timespec="seconds"),
         event.end.astimezone(zone).isoformat(timespec="seconds"),
         round(event.duration, 3),
-        event.text("app") if is_active else None,
-        event.text("title") if is_active else None,
-        categories.named(event) if categories and is_active else None,
+        event.text("app") if has_window else None,
+        event.text("title") if has_window else None,
+        categories.named(event) if categories and has_window else None,
     )

@@ -1,7 +1,7 @@
-"""What can be made of events: fill gaps, cut to periods, add up. Pure.
+"""Transformations of events: fill gaps, cut to periods, add up. Pure.
 
-They mean what the functions of the same names mean in ActivityWatch's query language, and tests
-compare them with a real one. Events that are given are never changed.
+They behave as the functions of the same names in ActivityWatch's query language; tests compare them with a real server.
+Input events are never modified.
 """
 
 from __future__ import annotations
@@ -9,23 +9,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from itertools import pairwise
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from hubbub import bounds
+from hubbub.packs.activity import limits
 from hubbub.packs.activity.events import Event
 from hubbub.packs.activity.failures import BadRequest
 
 FLOOD_S = 5.0
+_NO_TIME: Final = timedelta(0)
+_TRIMMED_OVERLAP: Final = timedelta(seconds=0.1)
+"""Different events that overlap by less than this are both cut at the middle of the overlap."""
 _PARTS = "subevents"
-"""Chunks of chunks do not keep theirs: they would double with each step of a query."""
+"""Key of a chunk's parts. Chunks of chunks do not keep theirs, which would double with each step of a query."""
 _COUNTER = re.compile(r"^\(\d+\+?\)\s*")
 _UNSAVED = re.compile(r"^●\s*")
 _FRAMES = re.compile(r"FPS:\s+[0-9.]+")
 
 
 def copy(event: Event, **changes: Any) -> Event:
-    """An event like another one."""
+    """Copy an event, with changes."""
     return Event(
         changes.get("timestamp", event.timestamp),
         changes.get("duration", event.duration),
@@ -35,50 +39,108 @@ def copy(event: Event, **changes: Any) -> Event:
 
 
 def between(start: datetime, end: datetime, data: dict[str, Any]) -> Event:
-    """An event from when to when, in UTC: in a zone, a day has 24 hours also when the clocks change."""
+    """Return an event between two moments, in UTC: in a zone, a day would have 24 hours even if the clocks change."""
     start, end = start.astimezone(UTC), end.astimezone(UTC)
     return Event(start, (end - start).total_seconds(), data)
 
 
 def by_time(events: Iterable[Event]) -> list[Event]:
-    """The oldest first."""
+    """Sort events, oldest first."""
     return sorted(events, key=lambda event: event.timestamp)
 
 
 def by_duration(events: Iterable[Event]) -> list[Event]:
-    """The longest first."""
+    """Sort events, longest first."""
     return sorted(events, key=lambda event: event.duration, reverse=True)
 
 
 def total(events: Iterable[Event]) -> float:
-    """How long they are together."""
+    """Return the sum of the durations."""
     return sum(event.duration for event in events)
 
 
-def flood(events: Iterable[Event], pulse_s: float = FLOOD_S) -> list[Event]:
-    """Fill the short gaps that come from watchers looking only now and then, and let no two events overlap.
+class _Span:
+    """An event while it is being flooded."""
 
-    Between events that say the same, a gap becomes part of them; between others, each gets half of it.
+    __slots__ = ("data", "id", "length", "start")
+
+    def __init__(self, event: Event) -> None:
+        self.start = _to_milliseconds(event.timestamp)
+        self.length = timedelta(seconds=event.duration)
+        self.data = event.data
+        self.id = event.id
+
+    @property
+    def end(self) -> datetime:
+        return self.start + self.length
+
+    def event(self) -> Event:
+        return Event(self.start, self.length.total_seconds(), self.data, self.id)
+
+
+def _to_milliseconds(moment: datetime) -> datetime:
+    """Truncate as ActivityWatch does with every start, including computed ones; durations keep microseconds."""
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+def flood(events: Iterable[Event], pulse_s: float = FLOOD_S) -> list[Event]:
+    """Fill gaps of at most `pulse_s` seconds and remove overlaps, with the result of aw-core's `flood` for any input.
+
+    Neighbours with equal data become one event; others meet in the middle of the gap between them. Where different
+    events still overlap, the one that begins later wins.
     """
-    flooded: list[Event] = []
-    for event in by_time(events):
-        event = copy(event)
-        last = flooded[-1] if flooded else None
-        gap = (event.timestamp - last.end).total_seconds() if last is not None else 0.0
-        if last is not None and gap and gap <= pulse_s:
-            if last.data == event.data:
-                last.duration = max(last.duration, (event.end - last.timestamp).total_seconds())
-                continue
-            half = gap / 2 if gap > 0 else 0.0
-            last.duration += half if gap > 0 else gap
-            event.timestamp -= timedelta(seconds=half)
-            event.duration += half
-        flooded.append(event)
-    return flooded
+    spans = sorted(map(_Span, events), key=lambda span: (span.start, span.length))
+    pulse = timedelta(seconds=pulse_s)
+    for before, after in pairwise(spans):
+        _close_gap(before, after, pulse)
+    return [span.event() for span in _without_overlaps(spans)]
+
+
+def _close_gap(before: _Span, after: _Span, pulse: timedelta) -> None:
+    """Close the gap between neighbours. An event that is absorbed by its neighbour gets length zero."""
+    gap = after.start - before.end
+    is_same = before.data == after.data
+    if is_same and gap < _NO_TIME:
+        start, end = min(before.start, after.start), max(before.end, after.end)
+        before.start, before.length = start, end - start
+        after.start, after.length = _to_milliseconds(end), _NO_TIME
+    elif gap and -_TRIMMED_OVERLAP < gap <= pulse:
+        end = after.end
+        if not is_same:
+            middle = before.end + gap / 2
+            before.length = middle - before.start
+            after.start, after.length = _to_milliseconds(middle), end - middle
+        elif before.length >= after.length:
+            before.length = end - before.start
+            after.start, after.length = _to_milliseconds(end), _NO_TIME
+        else:
+            after.start, after.length = before.start, end - before.start
+            before.length = _NO_TIME
+
+
+def _without_overlaps(spans: Iterable[_Span]) -> list[_Span]:
+    """Remove overlaps. Closing gaps may move a span after its pair was processed, so spans may also be unordered."""
+    kept: list[_Span] = []
+    for span in spans:
+        if span.length <= _NO_TIME:
+            continue
+        while kept and kept[-1].end > span.start:
+            last = kept[-1]
+            if last.data == span.data:
+                last.length = max(last.end, span.end) - last.start
+                break
+            last.length = span.start - last.start
+            if last.length > _NO_TIME:
+                kept.append(span)
+                break
+            kept.pop()
+        else:
+            kept.append(span)
+    return kept
 
 
 def intersect(events: Iterable[Event], periods: Iterable[Event]) -> list[Event]:
-    """The parts of events that lie in periods."""
+    """Return the parts of events that lie in periods."""
     found: list[Event] = []
     allowed = _lasting(periods)
     first = 0
@@ -96,8 +158,19 @@ def intersect(events: Iterable[Event], periods: Iterable[Event]) -> list[Event]:
     return found
 
 
+def since(events: Iterable[Event], moment: datetime) -> list[Event]:
+    """Return the parts of events after a moment."""
+    return [
+        event
+        if event.timestamp >= moment
+        else copy(event, timestamp=moment, duration=(event.end - moment).total_seconds())
+        for event in events
+        if event.timestamp >= moment or event.end > moment
+    ]
+
+
 def union(*many: Iterable[Event]) -> list[Event]:
-    """When any of these events was, without saying what it was."""
+    """Return the merged times of all events, without their data."""
     merged: list[Event] = []
     for event in by_time(event for events in many for event in events):
         if merged and event.timestamp <= merged[-1].end:
@@ -109,18 +182,18 @@ def union(*many: Iterable[Event]) -> list[Event]:
 
 
 def _lasting(periods: Iterable[Event]) -> list[Event]:
-    """Periods that take any time at all; in the others nothing can lie, and there may be very many."""
+    """Drop periods of no length: nothing can lie in them, and there may be very many."""
     return [period for period in union(periods) if period.duration > 0]
 
 
 def _check_count(events: Sequence[Event]) -> None:
-    """Each of many long events may be cut by each of many periods."""
-    if len(events) > bounds.ACTIVITY_EVENTS:
-        raise BadRequest(f"cutting makes more than {bounds.ACTIVITY_EVENTS} events; ask for less")
+    """Limit the result: each of many long events may be cut by each of many periods."""
+    if len(events) > limits.EVENTS:
+        raise BadRequest(f"cutting makes more than {limits.EVENTS} events; ask for less")
 
 
 def without(events: Iterable[Event], periods: Iterable[Event]) -> list[Event]:
-    """The parts of events that lie in none of these periods."""
+    """Return the parts of events that lie in none of these periods."""
     found: list[Event] = []
     forbidden = _lasting(periods)
     first = 0
@@ -142,7 +215,7 @@ def without(events: Iterable[Event], periods: Iterable[Event]) -> list[Event]:
 
 
 def merge_by(events: Iterable[Event], keys: Sequence[str]) -> list[Event]:
-    """One event for each combination of what these keys say, as long as all of them together."""
+    """Return one event for each combination of values of these keys, with the total duration."""
     merged: dict[tuple[Any, ...], Event] = {}
     for event in events:
         data = {key: event.data[key] for key in keys if key in event.data}
@@ -155,14 +228,14 @@ def merge_by(events: Iterable[Event], keys: Sequence[str]) -> list[Event]:
 
 
 def _hashable(value: Any) -> Any:
-    """Categories are lists. Raises TypeError for what cannot be compared."""
+    """Convert a value to a hashable one; categories are lists. Raises TypeError for other unhashable values."""
     frozen = tuple(value) if isinstance(value, list) else value
     hash(frozen)
     return type(value), frozen
 
 
 def chunk_by(events: Iterable[Event], key: str) -> list[Event]:
-    """Events that follow each other and say the same under a key, as one each, with those that it is made of."""
+    """Merge consecutive events with the same value of a key into chunks, which contain their parts."""
     chunks: list[Event] = []
     for event in events:
         if key not in event.data:
@@ -177,31 +250,31 @@ def chunk_by(events: Iterable[Event], key: str) -> list[Event]:
 
 
 def having(events: Iterable[Event], key: str, values: Sequence[Any]) -> list[Event]:
-    """Those that say one of these values under a key."""
+    """Return the events that have one of these values under a key."""
     is_one = _one_of(values)
     return [event for event in events if key in event.data and is_one(event.data[key])]
 
 
 def not_having(events: Iterable[Event], key: str, values: Sequence[Any]) -> list[Event]:
-    """The others."""
+    """Return the events that do not have one of these values under a key."""
     is_one = _one_of(values)
     return [event for event in events if not (key in event.data and is_one(event.data[key]))]
 
 
 def _one_of(values: Sequence[Any]) -> Callable[[Any], bool]:
-    """Texts, of which there may be thousands, are looked up; the rest is compared one by one."""
+    """Test for membership; strings by hash, because there may be thousands, and other values one by one."""
     texts = {value for value in values if isinstance(value, str)}
     others = [value for value in values if not isinstance(value, str)]
     return lambda value: value in texts if isinstance(value, str) else value in others
 
 
 def matching(events: Iterable[Event], key: str, matches: Callable[[str], bool]) -> list[Event]:
-    """Those whose text under a key passes."""
+    """Return the events whose text under a key matches."""
     return [event for event in events if matches(event.text(key))]
 
 
 def domain_of(url: str) -> str:
-    """The name of the site that an address belongs to."""
+    """Return the host name of an address, without `www.`."""
     try:
         host = urlsplit(url).hostname or (url if "/" not in url and " " not in url else "")
     except ValueError:
@@ -210,7 +283,7 @@ def domain_of(url: str) -> str:
 
 
 def with_url_parts(events: Iterable[Event]) -> list[Event]:
-    """Events with an address, with its parts beside it."""
+    """Add the parts of the address to events that have one."""
     return [
         copy(event, data={**event.data, **_parts(event.text("url"))}) if event.text("url") else event
         for event in events
@@ -234,7 +307,7 @@ def _parts(url: str) -> dict[str, str]:
 
 
 def with_simple_titles(events: Iterable[Event], key: str) -> list[Event]:
-    """Events whose titles lack what changes all the time: counts of messages, marks of unsaved files, frame rates."""
+    """Remove from titles what changes constantly: message counts, marks of unsaved files, frame rates."""
     simple = []
     for event in events:
         text = event.text(key)

@@ -1,81 +1,176 @@
-"""Which bucket tells what: by type, for one machine, the one that was written to last. Pure but for the clock."""
+"""Choose the buckets that an answer uses, by type and machine, never only by the latest write. Pure.
+
+A machine may have several buckets of one type, such as those of two window watchers; all of them are used. Unused
+buckets are named in `notes`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import msgspec
 
-from hubbub import bounds
+from hubbub.packs.activity import limits
 from hubbub.packs.activity.events import AFK, EDITOR, WEB, WINDOW, Bucket, with_zone
 from hubbub.packs.activity.failures import BadRequest
 
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
-_ANY_HOST: Final = ("", "unknown")
-"""Browsers do not know the name of their machine."""
+ALL_HOSTS: Final = "all"
+"""The name for all machines together."""
+UNKNOWN_HOST: Final = "unknown"
+_UNNAMED: Final = ("", UNKNOWN_HOST)
+"""Browsers do not know the name of their machine; imports from phones have none."""
+_NAMED_BUCKETS: Final = 5
+"""Buckets that a note names at most."""
 WATCHERS: Final = {
     WINDOW: "aw-watcher-window",
     AFK: "aw-watcher-afk",
     WEB: "the aw-watcher-web extension of your browser",
     EDITOR: "a watcher for your editor, such as aw-watcher-vscode",
 }
-"""What writes buckets of each type, for advice."""
+"""The program that writes buckets of each type, for advice."""
 NEEDED: Final = (WINDOW, AFK)
 
 
-class Watchers(msgspec.Struct, frozen=True):
-    """The buckets that are looked at."""
+class Device(msgspec.Struct, frozen=True):
+    """The buckets of one machine; of each type, the most recently written first."""
 
     host: str
-    other_hosts: tuple[str, ...]
-    window: Bucket | None = None
-    afk: Bucket | None = None
+    window: tuple[Bucket, ...] = ()
+    afk: tuple[Bucket, ...] = ()
     web: tuple[Bucket, ...] = ()
     editor: tuple[Bucket, ...] = ()
 
     @property
+    def buckets(self) -> tuple[Bucket, ...]:
+        """Return the buckets of all types."""
+        return (*self.window, *self.afk, *self.web, *self.editor)
+
+
+class Watchers(msgspec.Struct, frozen=True):
+    """The buckets that an answer uses."""
+
+    host: str
+    other_hosts: tuple[str, ...]
+    devices: tuple[Device, ...]
+    left_out: tuple[Bucket, ...] = ()
+    """Buckets of windows, presence and pages that the answer does not use."""
+
+    @property
+    def window(self) -> tuple[Bucket, ...]:
+        """Return the window buckets of all machines."""
+        return _once(bucket for device in self.devices for bucket in device.window)
+
+    @property
+    def afk(self) -> tuple[Bucket, ...]:
+        """Return the presence buckets of all machines."""
+        return _once(bucket for device in self.devices for bucket in device.afk)
+
+    @property
+    def web(self) -> tuple[Bucket, ...]:
+        """Return the page buckets of all machines."""
+        return _once(bucket for device in self.devices for bucket in device.web)
+
+    @property
+    def editor(self) -> tuple[Bucket, ...]:
+        """Return the file buckets of all machines."""
+        return _once(bucket for device in self.devices for bucket in device.editor)
+
+    @property
     def missing(self) -> list[str]:
-        """What is not recorded, and what would record it."""
+        """Return notes on what is not recorded, and which watcher would record it."""
         found = {WINDOW: self.window, AFK: self.afk}
-        return [f"no {kind} bucket: start {WATCHERS[kind]}" for kind in NEEDED if found[kind] is None]
+        return [f"no {kind} bucket: start {WATCHERS[kind]}" for kind in NEEDED if not found[kind]]
+
+    @property
+    def notes(self) -> list[str]:
+        """Return notes on what is missing, how several machines are added up, and which buckets were left out."""
+        notes = self.missing
+        if len(self.devices) > 1:
+            hosts = ", ".join(device.host for device in self.devices)
+            notes.append(f"added up over {hosts}; time on several at once counts once, for the first of them")
+        if self.left_out:
+            names = [f"{bucket.label} ({bucket.hostname or UNKNOWN_HOST})" for bucket in self.left_out]
+            more = len(names) - _NAMED_BUCKETS
+            listed = ", ".join(names[:_NAMED_BUCKETS]) + (f" and {more} more" if more > 0 else "")
+            notes.append(f"not counted: {listed}; ask with host={ALL_HOSTS!r}, or with the name of a machine")
+        return notes
 
 
 def choose(known: Sequence[Bucket], own_host: str, wanted_host: str | None = None) -> Watchers:
-    """The buckets of one machine: the wanted one, else ActivityWatch's own, else the one that was last at work.
+    """Choose the buckets of a machine: the requested one, else `own_host`, else the most recently active one.
 
-    Those that were written to far in the future come last: a clock that is ahead would else win for ever.
+    Buckets without a hostname belong to browsers; those of windows and presence are used only for a machine that has
+    none of its own. Buckets written far in the future come last: a clock that is ahead would otherwise always win.
 
-    Raises: BadRequest, if there is nothing of the wanted one.
+    Raises: BadRequest, if the requested machine has no buckets.
     """
-    hosts = sorted({bucket.hostname for bucket in known if bucket.hostname not in _ANY_HOST})
-    if wanted_host is not None and wanted_host not in hosts:
-        raise BadRequest(f"there is nothing of the host {wanted_host!r}; there are {', '.join(hosts) or 'none'}")
-    host = wanted_host or _likely_host(known, own_host)
-    here = [bucket for bucket in known if bucket.hostname == host or bucket.hostname in _ANY_HOST]
-    here.sort(key=_age, reverse=True)
+    hosts = sorted({bucket.hostname for bucket in known if bucket.hostname not in _UNNAMED})
+    newest_first = sorted(known, key=_age, reverse=True)
+    unnamed = [bucket for bucket in newest_first if bucket.hostname in _UNNAMED]
+    host = wanted_host or _likely_host(newest_first, own_host)
+    if wanted_host not in (None, ALL_HOSTS, *hosts) and not (wanted_host == UNKNOWN_HOST and unnamed):
+        listed = ", ".join(hosts[: limits.NAMED_IN_ERROR]) or "none"
+        raise BadRequest(f"there is nothing of the host {str(wanted_host)[:80]!r}; there are {listed}")
+    if host == ALL_HOSTS and ALL_HOSTS not in hosts:
+        devices = _all_devices(newest_first, _likely_host(newest_first, own_host))
+    else:
+        devices = (_device(newest_first, host),)
+    used = {bucket.id for device in devices for bucket in device.buckets}
     return Watchers(
         host,
-        tuple(name for name in hosts if name != host),
-        _first(here, WINDOW),
-        _first(here, AFK),
-        tuple(bucket for bucket in here if bucket.type == WEB),
-        tuple(bucket for bucket in here if bucket.type == EDITOR),
+        tuple(name for name in hosts if name not in {device.host for device in devices}),
+        devices,
+        tuple(bucket for bucket in newest_first if bucket.type in (WINDOW, AFK, WEB) and bucket.id not in used),
     )
 
 
-def _likely_host(buckets: Sequence[Bucket], own_host: str) -> str:
-    windows = [bucket for bucket in buckets if bucket.type == WINDOW]
-    if any(bucket.hostname == own_host for bucket in windows) or not windows:
+def _device(newest_first: Sequence[Bucket], host: str) -> Device:
+    own = [bucket for bucket in newest_first if _is_on(bucket, host)]
+    unnamed = [bucket for bucket in newest_first if bucket.hostname in _UNNAMED]
+    either = [bucket for bucket in newest_first if _is_on(bucket, host) or bucket.hostname in _UNNAMED]
+    return Device(
+        host,
+        _of_type(own, WINDOW) or _of_type(unnamed, WINDOW),
+        _of_type(own, AFK) or _of_type(unnamed, AFK),
+        _of_type(either, WEB),
+        _of_type(either, EDITOR),
+    )
+
+
+def _all_devices(newest_first: Sequence[Bucket], first: str) -> tuple[Device, ...]:
+    """Return every machine with windows, the likely one first: at any time, only one machine counts."""
+    few = [bucket for kind in (WINDOW, AFK, WEB, EDITOR) for bucket in _of_type(newest_first, kind)]
+    hosts = dict.fromkeys([first, *(bucket.hostname or UNKNOWN_HOST for bucket in few if bucket.type == WINDOW)])
+    devices = (_device(few, host) for host in hosts)
+    # A machine without windows of its own would repeat those of the unknown machine.
+    return tuple(each for each in devices if len(hosts) == 1 or any(_is_on(found, each.host) for found in each.window))
+
+
+def _is_on(bucket: Bucket, host: str) -> bool:
+    return bucket.hostname in _UNNAMED if host in _UNNAMED else bucket.hostname == host
+
+
+def _likely_host(newest_first: Sequence[Bucket], own_host: str) -> str:
+    windows = [bucket for bucket in newest_first if bucket.type == WINDOW]
+    named = [bucket.hostname for bucket in windows if bucket.hostname not in _UNNAMED]
+    if own_host in named or not windows:
         return own_host
-    return max(windows, key=_age).hostname
+    if named:
+        return named[0]
+    return own_host if any(bucket.hostname == own_host for bucket in newest_first) else UNKNOWN_HOST
 
 
-def _first(buckets: list[Bucket], kind: str) -> Bucket | None:
-    return next((bucket for bucket in buckets if bucket.type == kind), None)
+def _of_type(buckets: Iterable[Bucket], kind: str) -> tuple[Bucket, ...]:
+    return tuple(bucket for bucket in buckets if bucket.type == kind)[: limits.ANSWER_BUCKETS]
+
+
+def _once(buckets: Iterable[Bucket]) -> tuple[Bucket, ...]:
+    return tuple({bucket.id: bucket for bucket in buckets}.values())
 
 
 def _age(bucket: Bucket) -> tuple[bool, datetime]:
     last = _EARLIEST if bucket.last_updated is None else with_zone(bucket.last_updated)
-    return last <= datetime.now(UTC) + timedelta(seconds=bounds.CLOCK_AHEAD_S), last
+    return last <= datetime.now(UTC) + timedelta(seconds=limits.CLOCK_AHEAD_S), last

@@ -1,15 +1,22 @@
-"""Prints the accessibility tree as JSON. Run by the system's Python, which alone has the library.
+"""Print the accessibility tree as two lines of JSON. Run with the system's Python, the only one with the library.
 
-Imports nothing else, and nothing newer than Python 3.8.
+The first line has the windows of all programs, the second their elements, so a program that hangs during the second
+does not affect the first. Imports nothing else, and uses nothing newer than Python 3.8.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from typing import Any
 
 _DEPTH = 40
+_FRAMES = 500
+_NAME = 1000
+_ANSWER_MS = 500
+_VISITED = 2000
+"""Nodes that are visited in one window, so that time is left for the others."""
 _INTERACTIVE = {
     "push button", "button", "toggle button", "check box", "radio button", "menu item", "check menu item",
     "radio menu item", "entry", "text", "password text", "combo box", "link", "slider", "spin button", "page tab",
@@ -17,44 +24,71 @@ _INTERACTIVE = {
 _SECRET = {"password text"}
 
 
-def main(most: int) -> None:
+def main(most: int, seconds: float) -> None:
     import gi  # type: ignore[import-not-found]
 
     gi.require_version("Atspi", "2.0")
     from gi.repository import Atspi  # type: ignore[import-not-found]
 
+    Atspi.set_timeout(_ANSWER_MS, _ANSWER_MS)
+    deadline = time.monotonic() + seconds
+    frames: list[dict[str, Any]] = []
+    tops: list[Any] = []
     found: list[dict[str, Any]] = []
+    visited = 0
 
-    def visit(node: Any, app: str, depth: int) -> None:
-        if node is None or depth > _DEPTH or len(found) >= most:
-            return
-        try:
-            role, name = node.get_role_name(), node.get_name() or ""
-            if role not in _SECRET and name:
-                add(node, role, name, app)
-            for index in range(min(node.get_child_count(), most)):
-                visit(node.get_child_at_index(index), app, depth + 1)
-        except Exception:  # a program that went away meanwhile
-            pass
-
-    def add(node: Any, role: str, name: str, app: str) -> None:
-        if not node.get_state_set().contains(Atspi.StateType.SHOWING):
-            return
+    def place(node: Any) -> list[int]:
         box = node.get_extents(Atspi.CoordType.SCREEN)
-        if box.width > 0 and box.height > 0:
+        return [box.x, box.y, box.x + max(box.width, 0), box.y + max(box.height, 0)]
+
+    def read_frames(program: Any) -> None:
+        app, pid = program.get_name() or "", program.get_process_id()
+        for index in range(min(program.get_child_count(), _FRAMES - len(frames))):
+            top = program.get_child_at_index(index)
+            if top is not None:
+                name = top.get_name() or ""
+                short = name if len(name) <= 2 * _NAME else name[:_NAME] + name[-_NAME:]
+                frames.append({"app": app[:_NAME], "pid": pid, "name": short, "box": place(top)})
+                tops.append(top)
+
+    def visit(node: Any, frame: int, depth: int) -> None:
+        nonlocal visited
+        if node is None or depth > _DEPTH or visited >= _VISITED or time.monotonic() > deadline:
+            return
+        visited += 1
+        role, name = node.get_role_name(), node.get_name() or ""
+        if role not in _SECRET and name and depth:
+            add(node, role, name, frame)
+        for index in range(min(node.get_child_count(), _VISITED)):
+            visit(node.get_child_at_index(index), frame, depth + 1)
+
+    def add(node: Any, role: str, name: str, frame: int) -> None:
+        if len(found) >= most or not node.get_state_set().contains(Atspi.StateType.SHOWING):
+            return
+        box = place(node)
+        if box[2] > box[0] and box[3] > box[1]:
             found.append({
-                "role": role, "name": name[:1000], "app": app,
-                "box": [box.x, box.y, box.x + box.width, box.y + box.height],
-                "is_interactive": role in _INTERACTIVE,
+                "role": role, "name": name[:_NAME], "frame": frame, "box": box, "is_interactive": role in _INTERACTIVE,
             })  # fmt: skip
 
     desktop = Atspi.get_desktop(0)
     for index in range(desktop.get_child_count()):
         program = desktop.get_child_at_index(index)
-        if program is not None:
-            visit(program, program.get_name() or "", 0)
+        try:
+            if program is not None and time.monotonic() < deadline:
+                read_frames(program)
+        except Exception:  # the program exited meanwhile, or does not answer
+            continue
+    sys.stdout.write(json.dumps(frames) + "\n")
+    sys.stdout.flush()
+    for number, top in enumerate(tops):
+        visited = 0
+        try:
+            visit(top, number, 0)
+        except Exception:  # as above
+            continue
     sys.stdout.write(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), float(sys.argv[2]))

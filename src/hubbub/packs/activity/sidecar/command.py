@@ -1,39 +1,46 @@
-"""`hubbub sidecar`: looks at the screen for servers in other processes; and `hubbub sidecar snapshot`."""
+"""`hubbub sidecar`: serve the screen to other processes; `hubbub sidecar snapshot`: inspect an environment."""
 
 from __future__ import annotations
 
-import signal
+import asyncio
 import sys
-import threading
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
 
-from hubbub.net.listening import cannot_listen, refuse_strangers
+from hubbub.pack import format_address, listen_error, read_pack_settings, require_loopback, run_service
+from hubbub.packs.activity.pause import Pause
 from hubbub.packs.activity.settings import ActivitySettings
+from hubbub.packs.activity.sidecar_socket import IS_SUPPORTED, SCHEME, Listener, default_path, path_in
 from hubbub.packs.activity.sidecar_token import token_of
-from hubbub.settings import gather, read_settings
 
 if TYPE_CHECKING:
-    from hubbub import Secret
     from hubbub.packs.activity.sidecar.engine import Engine
+    from hubbub.packs.activity.sidecar.server import SidecarServer
 
 ENGINES: Final = ("local", "omniparser", "mock")
+_HOST: Final = "127.0.0.1"
+_PORT: Final = 8000
+_SOCKET: Final = "[default: a Unix socket that only you can reach]" if IS_SUPPORTED else f"[default: {_PORT}]"
 _OMNIPARSER: Final = "http://127.0.0.1:8001"
 _SNAPSHOT: Final = "snapshot"
 
 
 def main(arguments: list[str]) -> int:
-    """Serve until a signal comes, or take a snapshot; the exit code.
+    """Serve until a signal arrives, or take a snapshot; return the exit code.
 
     Raises: HubbubError.
     """
-    settings = read_settings(ActivitySettings, gather({}), ("packs", "activity"))
+    settings = read_pack_settings(ActivitySettings, "activity")
     if arguments[:1] == [_SNAPSHOT]:
         return _take_snapshot(_snapshot_parser().parse_args(arguments[1:]), settings)
     given = _parser().parse_args(arguments)
-    check_host(given.host, insecure=given.insecure)
-    token = None if given.engine == "mock" else token_of(settings, make=True)
-    return _serve(given, make_engine(given.engine, given.omniparser_url, settings), token)
+    if given.host is not None:
+        require_loopback(given.host, f"--host {given.host}", "see the screen", insecure=given.insecure)
+    label = " (mock: what it finds is made up)" if given.engine == "mock" else ""
+    engine = make_engine(given.engine, given.omniparser_url, settings)
+    return run_service(f"sidecar with the engine {given.engine}{label}", _running(given, engine, settings))
 
 
 def _parser() -> ArgumentParser:
@@ -42,8 +49,10 @@ def _parser() -> ArgumentParser:
         description="Look at the screen for `hubbub serve --pack activity`.",
         epilog="`hubbub sidecar snapshot --help`: see whether an installation left an environment as it was.",
     )
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on  [default: %(default)s]")
-    parser.add_argument("--port", type=int, default=8000, help="port; 0 takes a free one  [default: %(default)s]")
+    parser.add_argument(
+        "--port", type=int, help=f"listen on a TCP port, such as {_PORT}; 0 takes a free one  {_SOCKET}"
+    )
+    parser.add_argument("--host", help=f"listen on a TCP port of this address  [default with --port: {_HOST}]")
     parser.add_argument(
         "--engine",
         choices=ENGINES,
@@ -90,17 +99,7 @@ def _take_snapshot(given: Namespace, settings: ActivitySettings) -> int:
     return 0
 
 
-def check_host(host: str, *, insecure: bool) -> None:
-    """Refuse an address that strangers reach, unless that is meant.
-
-    Raises: SettingsError.
-    """
-    if not insecure:
-        refuse_strangers(host, f"--host {host}", "see the screen")
-
-
 def make_engine(name: str, omniparser_url: str, settings: ActivitySettings) -> Engine:
-    """The engine of this name."""
     from hubbub.packs.activity.privacy import Privacy
 
     privacy = Privacy(settings.privacy)
@@ -113,34 +112,36 @@ def make_engine(name: str, omniparser_url: str, settings: ActivitySettings) -> E
 
         return MockEngine()
     from hubbub.packs.activity.sidecar.local import LocalEngine
+    from hubbub.packs.activity.sidecar.tesseract import USUAL_LANGUAGE
 
-    return LocalEngine(privacy)
+    return LocalEngine(privacy, settings.ocr_language or USUAL_LANGUAGE)
 
 
-def _serve(given: Namespace, engine: Engine, token: Secret | None) -> int:
+@asynccontextmanager
+async def _running(given: Namespace, engine: Engine, settings: ActivitySettings) -> AsyncIterator[str]:
+    server, address = _open_server(given, engine, settings)
+    with server:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(asyncio.to_thread(server.serve_forever, poll_interval=0.2))
+            try:
+                yield address
+            finally:
+                await asyncio.to_thread(server.shutdown)
+
+
+def _open_server(given: Namespace, engine: Engine, settings: ActivitySettings) -> tuple[SidecarServer, str]:
     from hubbub.packs.activity.sidecar.server import SidecarServer
 
-    host = given.host.strip("[]")
+    is_mock = given.engine == "mock"
+    if IS_SUPPORTED and given.host is None and given.port is None:
+        url = settings.sidecar_url or ""
+        listener = Listener(path_in(url) if url.startswith(SCHEME) else default_path())
+        made = SidecarServer(listener, engine, takes_anything=is_mock, pause=Pause())
+        return made, f"{SCHEME}{listener.path}"
+    host, port = (given.host or _HOST).strip("[]"), _PORT if given.port is None else given.port
+    token = token_of(settings, make=not is_mock)
     try:
-        server = SidecarServer((host, given.port), engine, takes_anything=given.engine == "mock", token=token)
+        made = SidecarServer((host, port), engine, takes_anything=is_mock, token=token, pause=Pause())
     except (OSError, OverflowError) as error:
-        raise cannot_listen(host, given.port, error) from error
-    shown = f"[{host}]" if ":" in host else host
-    label = " (mock: what it finds is made up)" if given.engine == "mock" else ""
-    sys.stderr.write(
-        f"hubbub: sidecar with the engine {given.engine}{label} listens on http://{shown}:{server.server_port} "
-        "· Ctrl+C stops it\n"
-    )
-    sys.stderr.flush()
-    _stop_on_signals(server)
-    with server:
-        server.serve_forever(poll_interval=0.2)
-    return 0
-
-
-def _stop_on_signals(server: Any) -> None:
-    def stop(*_: Any) -> None:
-        threading.Thread(target=server.shutdown, daemon=True).start()  # it waits for the loop that we are in
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+        raise listen_error(host, port, error) from error
+    return made, f"http://{format_address(host, made.server_port)}"

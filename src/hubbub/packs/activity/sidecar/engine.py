@@ -1,4 +1,4 @@
-"""What an engine of the sidecar does, and how it says no."""
+"""The interface of the sidecar's engines, and their error."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ from typing import Any, Protocol
 
 import msgspec
 
+from hubbub import HubbubError
 from hubbub.packs.activity.settings import PrivacySettings
 
 
 class ParseRequest(msgspec.Struct, frozen=True):
-    """One question: a picture, or the screen as it is now."""
+    """A request to read a picture, or the current screen."""
 
     picture: bytes | None
-    lang: str = "eng"
+    lang: str | None = None
+    """Language of the text, by tesseract's name; None for that of the settings."""
     min_score: float = 0.0
     region: tuple[float, float, float, float] | None = None
-    """Only this part: left, top, right, bottom, in pixels."""
+    """Read only this part: left, top, right, bottom, in pixels."""
     rules: PrivacySettings | None = None
-    """Of whoever asks; they are kept besides our own, because both may have been started in different places."""
+    """Privacy rules of the caller. They apply besides the sidecar's own: the two may be configured differently."""
     private_titles: tuple[str, ...] = ()
-    """Of pages that nobody is to see: windows that have one in their title are blackened."""
+    """Hidden titles of pages: windows with one of them in their titles are blackened."""
 
 
-class Refusal(Exception):
-    """Why there is no answer, as the protocol says it."""
+class Refusal(HubbubError):
+    """An error response of the sidecar's protocol."""
 
     def __init__(self, status: int, error: str, details: str = "", **more: Any) -> None:
         super().__init__(details or error)
@@ -36,13 +38,13 @@ class Engine(Protocol):
     """Reads pictures. Its methods run in threads."""
 
     def probe(self) -> dict[str, Any]:
-        """What it is and whether it works; quick."""
+        """Return what the engine is and whether it works; fast."""
 
     def require_ready(self) -> None:
-        """Raises: Refusal, if it cannot read now; asked before a picture is taken in."""
+        """Raises: Refusal, if the engine cannot read now; called before the body of a request is read."""
 
     def parse(self, request: ParseRequest) -> dict[str, Any]:
-        """Read.
+        """Read a picture or the screen.
 
         Raises: Refusal.
         """

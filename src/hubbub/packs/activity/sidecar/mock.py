@@ -1,4 +1,4 @@
-"""An engine for tests: it looks at nothing, and what it says it found is made up, and says so."""
+"""An engine for tests, which reads nothing and returns invented elements that are marked as such."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from hubbub.packs.activity.sidecar.engine import ParseRequest
 
 
 class MockEngine:
-    """Answers like the original's."""
+    """Answers like the original's mock."""
 
     def probe(self) -> dict[str, Any]:
-        """What the original's says, with the mode besides."""
+        """Return the original's answer, with the mode added."""
         return {
             "ok": True,
             "mode": "mock",
@@ -21,10 +21,10 @@ class MockEngine:
         }
 
     def require_ready(self) -> None:
-        """It always is."""
+        """Always ready."""
 
     def parse(self, request: ParseRequest) -> dict[str, Any]:
-        """One text and one icon, neither of which is there."""
+        """Return one invented text and one invented icon."""
         return {
             "ok": True,
             "mode": "mock",

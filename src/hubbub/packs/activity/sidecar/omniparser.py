@@ -1,7 +1,7 @@
-"""The engine that hands pictures on to a running OmniParser, under the same rules as our own.
+"""The engine that forwards pictures to a running OmniParser, under the same rules as the local engine.
 
-Regions are blackened before the picture leaves; what comes back passes the rules for text, and
-where one took something away, the marked picture is blackened too.
+Regions are blackened before the picture is sent. The result passes the rules for text, and where a rule removes some,
+the annotated picture is blackened too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import base64
 import binascii
 from typing import Any
 
-from hubbub import bounds
+from hubbub.packs.activity import limits
 from hubbub.packs.activity.failures import SourceFailure
 from hubbub.packs.activity.privacy import Privacy
 from hubbub.packs.activity.sidecar import capture
@@ -21,14 +21,14 @@ from hubbub.packs.activity.sidecar_client import SidecarClient
 
 
 class OmniParserEngine:
-    """Somebody else's eyes."""
+    """Forwards pictures to an OmniParser server."""
 
     def __init__(self, url: str, privacy: Privacy) -> None:
         self._url = url
         self._privacy = privacy
 
     def probe(self) -> dict[str, Any]:
-        """What OmniParser says of itself, and that we reach it; its own server says neither `ok` nor `ready`."""
+        """Return OmniParser's probe with `ok` and `ready`, which its own server omits, added when it answers."""
         try:
             found = asyncio.run(self._ask(None))
         except SourceFailure as failure:
@@ -40,21 +40,24 @@ class OmniParserEngine:
                 "reason": failure.word,
                 "message": failure.message,
             }
-        return {"ok": True, "preflight_ok": True, "ready": True, "reason": "ready", **found, "mode": "omniparser"}
+        probe = {"ok": True, "preflight_ok": True, "ready": True, "reason": "ready", **found, "mode": "omniparser"}
+        if probe["ready"] is True and capture.state() != capture.SEEN:
+            probe |= {"ready": False, "reason": capture.NO_SCREEN}
+        return probe
 
     def require_ready(self) -> None:
-        """Whether it answers will be seen."""
+        """Always ready: `parse` reports it if OmniParser does not answer."""
 
     def parse(self, request: ParseRequest) -> dict[str, Any]:
-        """Hand it on.
+        """Forward a picture or a screenshot, and filter the result.
 
         Raises: Refusal.
         """
         rules = capture.rules_for(request, self._privacy)
-        are_windows_known = True
+        view = None
         if request.picture is None:
-            shown, listed, _ = capture.take_allowed(rules, request.private_titles)
-            are_windows_known = listed is not None
+            view = capture.take_allowed(rules, request.private_titles)
+            shown = view.picture
         else:
             shown = Picture.read(request.picture)
             shown.blacken(self._privacy.regions())
@@ -67,18 +70,19 @@ class OmniParserEngine:
             raise Refusal(502, "omniparser_failed", failure.message, kind=failure.word) from failure
         given = found.get("parsed_content_list")
         elements = [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
-        if not are_windows_known:
+        if view is not None and view.seen is None:
             capture.refuse_private(elements, rules)
-        return {**self._shown(found, elements), "ok": True, "mode": "omniparser"}
+        notes = [] if view is None else view.notes
+        return {**self._shown(found, elements), "notes": notes, "ok": True, "mode": "omniparser"}
 
     def _shown(self, found: dict[str, Any], elements: list[dict[str, Any]]) -> dict[str, Any]:
         marked = _picture(found.get("som_image_base64"))
         allowed = []
-        for element in elements[: bounds.SCREEN_ELEMENTS]:
+        for element in elements[: limits.SCREEN_ELEMENTS]:
             kept = self._privacy.elements([element])
             if marked is not None and (not kept or kept[0].get("content") != element.get("content")):
                 box = element.get("bbox")
-                # Of something without a place, nobody knows what to blacken.
+                # Without a position it is unknown what to blacken, so the picture is dropped.
                 marked = _blackened(marked, box) if isinstance(box, list) and len(box) == 4 else None
             allowed += kept
         return {

@@ -1,12 +1,13 @@
-"""Pictures: opened with care, blackened, enlarged for reading, marked. The only importer of Pillow."""
+"""Pictures: open with limits, blacken, enlarge for text recognition, annotate. The only importer of Pillow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from io import BytesIO
+from math import ceil, floor
 from typing import TYPE_CHECKING, Any, Final
 
-from hubbub import bounds
+from hubbub.packs.activity import limits
 from hubbub.packs.activity.privacy import Box
 from hubbub.packs.activity.sidecar.engine import Refusal
 
@@ -29,27 +30,27 @@ class Picture:
 
     @classmethod
     def read(cls, data: bytes) -> Picture:
-        """Raises: Refusal, if it is none, or one that would fill the memory."""
+        """Raises: Refusal, if the data is not a picture, or the picture is too large for memory."""
         from PIL import Image, UnidentifiedImageError
 
         try:
             with Image.open(BytesIO(data), formats=_FORMATS) as opened:
-                if opened.width * opened.height > bounds.SIDECAR_PIXELS:
-                    raise Refusal(413, "image_too_large", f"at most {bounds.SIDECAR_PIXELS} pixels can be read")
+                if opened.width * opened.height > limits.SIDECAR_PIXELS:
+                    raise Refusal(413, "image_too_large", f"at most {limits.SIDECAR_PIXELS} pixels can be read")
                 return cls(opened.convert("RGB"))
         except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             raise Refusal(400, "invalid_image", f"the picture cannot be opened: {type(error).__name__}") from error
 
     @classmethod
     def from_screen(cls, size: tuple[int, int], pixels: bytes) -> Picture:
-        """What a screenshot gives: blue, green, red and a byte that means nothing, for each point."""
+        """Convert the data of a screenshot: blue, green, red and an unused byte for each pixel."""
         from PIL import Image
 
         return cls(Image.frombytes("RGB", size, pixels, "raw", "BGRX"))
 
     @classmethod
     def with_text(cls, text: str) -> Picture:
-        """A picture on which something is written, to see whether it can be read."""
+        """Draw a text on an empty picture, to test whether it can be recognised."""
         from PIL import Image, ImageDraw
 
         image = Image.new("RGB", (260, 60), "white")
@@ -57,7 +58,7 @@ class Picture:
         return cls(image)
 
     def cut(self, box: Box) -> Picture:
-        """A part of it."""
+        """Return a part of the picture."""
         left, top, right, bottom = (round(value) for value in box)
         area = (max(left, 0), max(top, 0), min(right, self.width), min(bottom, self.height))
         if area[0] >= area[2] or area[1] >= area[3]:
@@ -65,21 +66,23 @@ class Picture:
         return Picture(self._image.crop(area))
 
     def blacken(self, boxes: Iterable[Box]) -> None:
-        """Leave nothing to be seen there."""
+        """Fill boxes with black."""
         from PIL import ImageDraw
 
         draw = ImageDraw.Draw(self._image)
-        for box in boxes:
-            draw.rectangle(box, fill="black")
+        for left, top, right, bottom in boxes:
+            place = (floor(left), floor(top), ceil(right) - 1, ceil(bottom) - 1)  # the ends are drawn too
+            if place[0] <= place[2] and place[1] <= place[3]:
+                draw.rectangle(place, fill="black")
 
     def for_reading(self) -> tuple[bytes, int]:
-        """Grey and enlarged, as a PNG, and by how much: small letters are not recognised as they are."""
+        """Return a grey, enlarged PNG and its scale: small letters are not recognised at their original size."""
         scale = _ENLARGED if max(self.width, self.height) <= _LARGE_SIDE else 1
         grey = self._image.convert("L").resize((self.width * scale, self.height * scale))
         return _png(grey, compress_level=1), scale
 
     def marked(self, elements: Iterable[dict[str, Any]]) -> bytes:
-        """A PNG with a numbered box around each element."""
+        """Return a PNG with a numbered box around each element."""
         from PIL import ImageDraw
 
         image = self._image.copy()
@@ -92,14 +95,14 @@ class Picture:
         return _png(image, compress_level=3)
 
     def in_pixels(self, box: Iterable[float]) -> Box:
-        """A box of ratios in points of this picture; one that already is stays so."""
+        """Convert a box from ratios to pixels; a box in pixels stays unchanged."""
         left, top, right, bottom = (float(value) for value in box)
         if max(left, top, right, bottom) > 1.5:
             return left, top, right, bottom
         return left * self.width, top * self.height, right * self.width, bottom * self.height
 
     def in_ratios(self, box: Box) -> list[float]:
-        """A box of points as shares of this picture."""
+        """Convert a box from pixels to ratios of this picture."""
         left, top, right, bottom = box
         return [
             round(min(max(value, 0.0), 1.0), 5)
@@ -108,7 +111,7 @@ class Picture:
 
 
 def version() -> str:
-    """Of Pillow.
+    """Return the version of Pillow.
 
     Raises: ImportError.
     """

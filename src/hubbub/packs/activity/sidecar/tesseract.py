@@ -1,24 +1,25 @@
-"""Reads text from pictures with the program `tesseract`."""
+"""Recognise text in pictures with the program `tesseract`."""
 
 from __future__ import annotations
 
 import os
 import re
 import subprocess
+from collections.abc import Callable, Hashable
 from shutil import which
 from typing import Final
 
 import msgspec
 
-from hubbub import bounds
+from hubbub.packs.activity import limits
 from hubbub.packs.activity.privacy import Box
 from hubbub.packs.activity.sidecar.engine import Refusal
 
 PROGRAM: Final = "tesseract"
+USUAL_LANGUAGE: Final = "eng"
 ADVICE: Final = "install tesseract: apt install tesseract-ocr, brew install tesseract, or winget install tesseract"
-LANGUAGE: Final = re.compile(r"[A-Za-z_]{3,20}(?:\+[A-Za-z_]{3,20}){0,5}")
 _SPARSE: Final = "11"
-"""Find text wherever it is, in no order: a screen is no page."""
+"""Page segmentation mode: find text anywhere, in no order, because a screen has no page layout."""
 _COLUMNS: Final = 12
 _VERSION: Final = re.compile(r"tesseract v?(\S+)")
 
@@ -32,49 +33,78 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def version() -> str | None:
-    """Of the program, which is really run; None if it is not there."""
+    """Return the version of the program by running it; None if it is not installed."""
     path = which(PROGRAM)
     if path is None:
         return None
     try:
-        done = subprocess.run([path, "--version"], capture_output=True, timeout=bounds.ACCESSIBILITY_S, check=True)
+        done = subprocess.run([path, "--version"], capture_output=True, timeout=limits.ACCESSIBILITY_S, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     found = _VERSION.search((done.stdout or done.stderr).decode(errors="replace"))
     return found[1] if found else "unknown"
 
 
-def read_lines(png: bytes, scale: int, *, lang: str = "eng") -> list[Line]:
-    """The lines of text in a picture that was enlarged so many times.
+def languages() -> list[str] | None:
+    """Return the installed languages; None if they cannot be determined."""
+    try:
+        done = subprocess.run(
+            [PROGRAM, "--list-langs"], capture_output=True, timeout=limits.ACCESSIBILITY_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode(errors="replace").split("\n")[1:]
+
+
+def require_language(lang: str) -> None:
+    """Raises: Refusal, if a language is not installed."""
+    installed = languages()
+    missing = [] if installed is None else [each for each in lang.split("+") if each not in installed]
+    if missing:
+        packages = " ".join(f"tesseract-ocr-{each.lower().replace('_', '-')}" for each in missing)
+        known = ", ".join(each for each in installed or [] if each and each != "osd") or "none"
+        message = (
+            f"tesseract has no language data for {' and '.join(missing)}: apt install {packages}, or put "
+            f"{missing[0]}.traineddata into its tessdata folder. Installed: {known}"
+        )
+        raise Refusal(503, "language_missing", message, missing_languages=missing)
+
+
+def read_lines(
+    png: bytes, scale: int, *, lang: str = USUAL_LANGUAGE, owner: Callable[[Box], Hashable] = lambda _: None
+) -> list[Line]:
+    """Return the lines of text in a picture that was enlarged by `scale`.
+
+    `owner`: returns what shows a box, such as a window; words of different owners are not joined.
 
     Raises: Refusal.
     """
     command = [PROGRAM, "stdin", "stdout", "--psm", _SPARSE, "-l", lang, "tsv"]
-    environment = {**os.environ, "OMP_THREAD_LIMIT": "1"}  # more threads only get in each other's way
+    environment = {**os.environ, "OMP_THREAD_LIMIT": "1"}  # more threads only slow each other down
     try:
         done = subprocess.run(
-            command, input=png, capture_output=True, timeout=bounds.OCR_S, env=environment, check=False
+            command, input=png, capture_output=True, timeout=limits.OCR_S, env=environment, check=False
         )
     except subprocess.TimeoutExpired:
-        raise Refusal(500, "parse_failed", f"reading took longer than {bounds.OCR_S:g} s") from None
+        raise Refusal(500, "parse_failed", f"reading took longer than {limits.OCR_S:g} s") from None
     except OSError as error:
         raise Refusal(503, "preflight_only", ADVICE, preflight_ok=False, reason="ocr_missing") from error
     if done.returncode:
         told = done.stderr.decode(errors="replace").strip().splitlines()
         raise Refusal(500, "parse_failed", f"tesseract: {told[0][:200] if told else 'failed'}")
-    return _lines(done.stdout.decode("utf-8", errors="replace"), scale)
+    return _lines(done.stdout.decode("utf-8", errors="replace"), scale, owner)
 
 
-def _lines(table: str, scale: int) -> list[Line]:
-    """Its words, put together line by line."""
-    words: dict[tuple[str, ...], list[tuple[str, Box, float]]] = {}
+def _lines(table: str, scale: int, owner: Callable[[Box], Hashable]) -> list[Line]:
+    """Join the words of tesseract's table into lines."""
+    words: dict[tuple[Hashable, ...], list[tuple[str, Box, float]]] = {}
     for row in table.splitlines()[1:]:
         columns = row.split("\t")
         if len(columns) != _COLUMNS or not columns[11].strip() or float(columns[10]) < 0:
             continue
         left, top, width, height = (float(value) / scale for value in columns[6:10])
         box = (left, top, left + width, top + height)
-        words.setdefault(tuple(columns[1:5]), []).append((columns[11], box, float(columns[10]) / 100))
+        words.setdefault((*columns[1:5], owner(box)), []).append((columns[11], box, float(columns[10]) / 100))
     return [_joined(found) for found in words.values()]
 
 

@@ -1,16 +1,24 @@
-"""Which windows are where, on X11. The only importer of python-xlib.
+"""List windows and their positions on X11. The only importer of python-xlib.
 
-Elsewhere there is no list, and only what is written on the screen can be judged.
+Other systems have no such list, so rules can only be applied to the recognised text.
 """
 
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from hubbub.packs.activity import limits
 from hubbub.packs.activity.privacy import Box
+from hubbub.packs.activity.sidecar.engine import Refusal
+
+_ALL_DESKTOPS: Final = 0xFFFFFFFF
+_OPAQUE: Final = 0xFFFFFFFF
+_WITH_ALPHA: Final = 32
+_CONTROL: Final = dict.fromkeys((*range(32), *range(127, 160), *range(8234, 8239), *range(8294, 8298)), " ")
+"""Control characters, and those that change the direction of text."""
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -19,75 +27,193 @@ class Window(msgspec.Struct, frozen=True):
     app: str
     title: str
     box: Box
-    """Left, top, right, bottom, in points of the screen."""
+    """Left, top, right, bottom, including the frame, in pixels of the screen."""
     is_active: bool
+    identifier: int = 0
+    pid: int | None = None
+    """The process ID that the window claims."""
+    is_shown: bool = True
+    """Whether it is neither minimised nor on another desktop; it may still be covered."""
+    is_popup: bool = False
+    """A menu or similar, which the window manager does not manage."""
+    solid: tuple[Box, ...] = ()
+    """The opaque parts."""
 
 
 def all_windows() -> list[Window] | None:
-    """The windows, those further back first; None where that cannot be known."""
+    """Return the windows, rearmost first; None if they cannot be listed.
+
+    Raises: Refusal, if there are too many.
+    """
     try:
-        from Xlib import X, display  # type: ignore[import-untyped]
-        from Xlib.error import XError  # type: ignore[import-untyped]
+        from Xlib import display, error
     except ImportError:
         return None
     try:
         opened = display.Display()
-    except Exception:  # the library has no common error for a display that is not there
+    except Exception:  # the library has no common error for a missing display
         return None
-    with closing(opened):
-        root = opened.screen().root
-        listed = _property(opened, root, "_NET_CLIENT_LIST_STACKING", X.AnyPropertyType)
-        if listed is None:
+    try:
+        with closing(opened):
+            return _Listing(opened).windows()
+    except (error.XError, error.ConnectionClosedError, OSError):
+        return None  # the display was closed meanwhile
+
+
+class _Listing:
+    """Lists all windows of a display once."""
+
+    def __init__(self, opened: Any) -> None:
+        self._display = opened
+        self._root = opened.screen().root
+        self._has_shapes = bool(opened.has_extension("SHAPE"))
+
+    def windows(self) -> list[Window] | None:
+        from Xlib.error import XError
+
+        clients = self._numbers(self._root, "_NET_CLIENT_LIST_STACKING", limits.SCREEN_WINDOWS + 1)
+        if clients is None:
             return None
-        active = _property(opened, root, "_NET_ACTIVE_WINDOW", X.AnyPropertyType)
-        found = []
-        for identifier in listed:
+        children = self._root.query_tree().children
+        if max(len(clients), len(children)) > limits.SCREEN_WINDOWS:
+            raise Refusal(503, "too_many_windows", f"more than {limits.SCREEN_WINDOWS} windows are open; close some")
+        self._desktop = self._number(self._root, "_NET_CURRENT_DESKTOP")
+        self._active = set(self._numbers(self._root, "_NET_ACTIVE_WINDOW") or [])
+        # The order of the root's children is authoritative; the window manager's own list may lag behind.
+        order = {child.id: place for place, child in enumerate(children)}
+        found: list[tuple[int, Window]] = []
+        tops = set()
+        for identifier in clients:
             try:
-                found.append(_read(opened, root, int(identifier), active))
+                top, window = self._managed(identifier)
             except XError:
-                continue  # it was closed meanwhile
-        return [*found, *_unmanaged(opened, root)]
+                continue  # closed meanwhile
+            tops.add(top)
+            found.append((order.get(top, len(order)), window))
+        for child in children:
+            try:
+                popup = None if child.id in tops else self._popup(child)
+            except XError:
+                continue
+            if popup is not None:
+                found.append((order[child.id], popup))
+        if sum(window.is_shown for _, window in found) > limits.SCREEN_SHOWN_WINDOWS:
+            raise Refusal(
+                503, "too_many_windows", f"more than {limits.SCREEN_SHOWN_WINDOWS} windows are shown; close some"
+            )
+        found.sort(key=lambda each: each[0])
+        return [window for _, window in found]
+
+    def _managed(self, identifier: int) -> tuple[int, Window]:
+        window = self._display.create_resource_object("window", identifier)
+        top = self._top(window)
+        return top.id, self._read(window, top, is_popup=False)
+
+    def _popup(self, window: Any) -> Window | None:
+        from Xlib import X
+
+        kind = window.get_attributes()
+        if not kind.override_redirect or kind.map_state != X.IsViewable or kind.win_class != X.InputOutput:
+            return None
+        place, screen = window.get_geometry(), self._display.screen()
+        if not (-place.width < place.x < screen.width_in_pixels and -place.height < place.y < screen.height_in_pixels):
+            return None  # window managers keep some outside of the screen
+        return self._read(window, window, is_popup=True)
+
+    def _top(self, window: Any) -> Any:
+        """Return the frame that the window manager put around a window, or the window itself."""
+        for _ in range(limits.SCREEN_WINDOW_DEPTH):
+            parent = window.query_tree().parent
+            if not parent or parent == self._root:
+                break
+            window = parent
+        return window
+
+    def _read(self, window: Any, top: Any, *, is_popup: bool) -> Window:
+        place = top.get_geometry()
+        around = 2 * place.border_width
+        left, top_edge = float(place.x), float(place.y)
+        box = (left, top_edge, left + place.width + around, top_edge + place.height + around)
+        pid = self._number(window, "_NET_WM_PID")
+        names = self._bytes(window, "WM_CLASS").split(b"\0")
+        return Window(
+            app=_clean(names[1] if len(names) > 1 else b""),
+            title=self._title(window),
+            box=box,
+            is_active=window.id in self._active,
+            identifier=window.id,
+            pid=pid,
+            is_shown=is_popup or self._is_shown(window),
+            is_popup=is_popup,
+            solid=self._solid(window, top, box, is_popup=is_popup),
+        )
+
+    def _is_shown(self, window: Any) -> bool:
+        from Xlib import X
+
+        if window.get_attributes().map_state != X.IsViewable:
+            return False
+        states = self._numbers(window, "_NET_WM_STATE", 64) or []
+        # The title bar of a shaded window is still visible.
+        hidden, shaded = (self._atom(name) in states for name in ("_NET_WM_STATE_HIDDEN", "_NET_WM_STATE_SHADED"))
+        desktop = self._number(window, "_NET_WM_DESKTOP")
+        is_here = None in (desktop, self._desktop) or desktop in (self._desktop, _ALL_DESKTOPS)
+        return is_here and (shaded or not hidden)
+
+    def _solid(self, window: Any, top: Any, box: Box, *, is_popup: bool) -> tuple[Box, ...]:
+        opacity = [self._number(each, "_NET_WM_WINDOW_OPACITY") for each in (window, top)]
+        depth = window.get_geometry().depth
+        if any(each not in (None, _OPAQUE) for each in opacity) or (is_popup and depth == _WITH_ALPHA):
+            return ()
+        left, top_edge, right, bottom = box
+        if self._has_shapes and top.shape_query_extents().bounding_shaped:
+            parts = top.shape_get_rectangles(0).rectangles
+            if len(parts) > limits.SCREEN_SHAPE_PARTS:
+                return ()
+            placed = ((left + each.x, top_edge + each.y, each.width, each.height) for each in parts)
+            return tuple((x, y, x + width, y + height) for x, y, width, height in placed)
+        # Some programs draw their own shadow as part of the window.
+        margins = self._numbers(window, "_GTK_FRAME_EXTENTS", 4)
+        before, after, above, below = margins if margins and len(margins) == 4 else (0, 0, 0, 0)
+        return ((left + before, top_edge + above, right - after, bottom - below),)
+
+    def _title(self, window: Any) -> str:
+        """Return the title; old programs set only `WM_NAME`."""
+        if name := self._bytes(window, "_NET_WM_NAME"):
+            return _clean(name)
+        return _clean(self._bytes(window, "WM_NAME"), otherwise="latin-1")
+
+    # -- properties, read only up to a limit: a title may have megabytes -----------------------
+
+    def _bytes(self, window: Any, name: str) -> bytes:
+        """Return the start of a string property and its end, where browsers write the kind of window."""
+        longest = limits.JUDGED_CHARACTERS
+        found = window.get_property(self._atom(name), 0, 0, longest // 4)
+        if found is None or found.format != 8:
+            return b""
+        value = bytes(found.value)
+        if found.bytes_after:
+            start = max((longest + found.bytes_after - limits.TITLE_TAIL_BYTES) // 4, longest // 4)
+            rest = window.get_property(self._atom(name), 0, start, limits.TITLE_TAIL_BYTES // 4 + 1)
+            value += b" " + (bytes(rest.value) if rest is not None and rest.format == 8 else b"")
+        return value
+
+    def _numbers(self, window: Any, name: str, most: int = 1) -> list[int] | None:
+        found = window.get_property(self._atom(name), 0, 0, most)
+        return [int(each) for each in found.value] if found is not None and found.format == 32 else None
+
+    def _number(self, window: Any, name: str) -> int | None:
+        found = self._numbers(window, name)
+        return found[0] if found else None
+
+    def _atom(self, name: str) -> int:
+        atom: int = self._display.get_atom(name)
+        return atom
 
 
-def _unmanaged(opened: Any, root: Any) -> list[Window]:
-    """Menus and the like, which no window manager lists. What it draws itself belongs to no program."""
-    from Xlib import X
-    from Xlib.error import XError
-
-    found = []
-    for child in root.query_tree().children:
-        try:
-            kind = child.get_attributes()
-            if kind.override_redirect and kind.map_state == X.IsViewable and child.get_wm_class():
-                found.append(_read(opened, root, child.id, None))
-        except XError:
-            continue
-    return found
-
-
-def _read(opened: Any, root: Any, identifier: int, active: Any) -> Window:
-    window = opened.create_resource_object("window", identifier)
-    kind = window.get_wm_class()
-    geometry = window.get_geometry()
-    place = root.translate_coords(window, 0, 0)
-    left, top = float(place.x), float(place.y)
-    # Its frame, with the title on it, is drawn by the window manager around it.
-    frame = _property(opened, window, "_NET_FRAME_EXTENTS", 0)
-    before, after, above, below = (
-        float(value) for value in (frame if frame is not None and len(frame) == 4 else (0, 0, 0, 0))
-    )
-    box = (left - before, top - above, left + geometry.width + after, top + geometry.height + below)
-    return Window(kind[1] if kind else "", _title(opened, window), box, active is not None and identifier in active)
-
-
-def _title(opened: Any, window: Any) -> str:
-    """Old programs have only the old kind of name."""
-    name = _property(opened, window, "_NET_WM_NAME", 0)
-    if name is None:
-        name = window.get_wm_name() or ""
-    return name.decode("utf-8", errors="replace") if isinstance(name, bytes) else str(name)
-
-
-def _property(opened: Any, window: Any, name: str, kind: int) -> Any:
-    found = window.get_full_property(opened.intern_atom(name), kind)
-    return None if found is None else found.value
+def _clean(text: bytes, otherwise: str = "utf-8") -> str:
+    try:
+        found = text.decode()
+    except UnicodeDecodeError:
+        found = text.decode(otherwise, errors="replace")
+    return found.translate(_CONTROL).strip()
