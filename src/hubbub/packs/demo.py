@@ -1,4 +1,4 @@
-"""The demo pack: three small tools and a welcome, to see that everything works."""
+"""The demo pack: three small tools and a welcome resource, to check an installation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ServerHealth(msgspec.Struct):
 
 
 def install(server: Server, settings: None) -> None:
-    """Register the tools and the welcome."""
+    """Register the tools and the welcome resource."""
     started = time.monotonic()
 
     @server.tool(name="hello-world", description="Returns a simple greeting message")

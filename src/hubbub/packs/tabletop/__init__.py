@@ -1,7 +1,7 @@
-"""The tabletop pack: campaigns, sessions and Duality dice for a game master with an AI at the table.
+"""The tabletop pack: campaigns, sessions and Duality dice for game masters who work with an AI.
 
-model, duality, dice   what there is, and how dice fall: pure
-backend                what a keeper of campaigns does
-store_backend          one in this process, on SQL
-grpc_backend           one in another process, that `hubbub campaign-server` runs
+model, duality, dice   data types and dice rules: pure
+backend                the interface of a campaign backend
+store_backend          a backend in this process, on SQL
+grpc_backend           a client of a backend in another process, which `hubbub campaign-server` runs
 """

@@ -1,8 +1,7 @@
-"""What a keeper of campaigns does, wherever it is: in this process or at the other end of a wire.
+"""The interface of a campaign backend, in this process or on a campaign server.
 
-Every method raises a `Failure` and nothing else, and has changed nothing when it does. Texts
-are taken as callers gave them; the keeper trims and checks them. Lists are in the order in
-which things were made.
+Every method raises a `Failure` and nothing else, and has changed nothing when it does. Strings are passed as callers
+gave them; the backend trims and validates them. Lists are in the order of creation.
 """
 
 from __future__ import annotations
@@ -32,89 +31,90 @@ from hubbub.packs.tabletop.model import (
 )
 from hubbub.packs.tabletop.notation import NotationResult
 from hubbub.packs.tabletop.randomness import LIVE, RngRequest
+from hubbub.packs.tabletop.store_status import StoreStatus
 from hubbub.packs.tabletop.transfer import CampaignDocument
 
 T = TypeVar("T")
 
 
 class Campaigns(Protocol):
-    """Campaigns and who takes part in them."""
+    """Campaigns and their participants."""
 
     async def create_campaign(self, name: str, gm_mode: GmMode, theme_prompt: str = "") -> Campaign:
-        """A new campaign."""
+        """Create a campaign."""
 
     async def get_campaign(self, campaign_id: str) -> Campaign:
-        """One campaign."""
+        """Return one campaign."""
 
     async def list_campaigns(self, page: PageRequest = FIRST_PAGE) -> Page[Campaign]:
-        """All campaigns."""
+        """Return one page of campaigns."""
 
-    async def export_campaign(self, campaign_id: str, *, with_events: bool = True) -> CampaignDocument:
-        """Everything about a campaign, as it is at one moment."""
+    async def export_campaign(self, campaign_id: str, *, without_events: bool = False) -> CampaignDocument:
+        """Return a whole campaign as one document, read in one transaction."""
 
     async def import_campaign(self, document: CampaignDocument) -> Campaign:
-        """Make the campaign of a document, under its own ids. FailedPrecondition if it is here already."""
+        """Create the campaign of a document, under its own ids. FailedPrecondition if it already exists."""
 
     async def create_participant(
         self, campaign_id: str, display_name: str, role: Role, controller: Controller = Controller.HUMAN
     ) -> Participant:
-        """Somebody joins."""
+        """Add a participant to a campaign."""
 
     async def get_participant(self, campaign_id: str, participant_id: str) -> Participant:
-        """One participant. InvalidArgument if they are in another campaign."""
+        """Return one participant. InvalidArgument if they are in another campaign."""
 
     async def list_participants(self, campaign_id: str, page: PageRequest = FIRST_PAGE) -> Page[Participant]:
-        """Everybody in a campaign."""
+        """Return one page of the participants of a campaign."""
 
     async def update_participant(self, campaign_id: str, participant_id: str, change: ParticipantChange) -> Participant:
-        """Change at least one thing."""
+        """Change at least one field."""
 
     async def delete_participant(self, campaign_id: str, participant_id: str) -> Participant:
-        """Somebody leaves; whom they controlled, nobody controls any more. Returns who it was."""
+        """Remove a participant and return their last state; their actors are left without a controller."""
 
 
 class Actors(Protocol):
     """The characters of campaigns, and who controls them."""
 
     async def create_actor(self, campaign_id: str, name: str, kind: ActorKind, notes: str = "") -> Actor:
-        """A new character."""
+        """Add an actor to a campaign."""
 
     async def get_actor(self, campaign_id: str, actor_id: str) -> Actor:
-        """One actor. InvalidArgument if it is in another campaign."""
+        """Return one actor. InvalidArgument if it is in another campaign."""
 
     async def list_actors(self, campaign_id: str, page: PageRequest = FIRST_PAGE) -> Page[Actor]:
-        """All of a campaign."""
+        """Return one page of the actors of a campaign."""
 
     async def update_actor(self, campaign_id: str, actor_id: str, change: ActorChange) -> Actor:
-        """Change at least one thing."""
+        """Change at least one field."""
 
     async def delete_actor(self, campaign_id: str, actor_id: str) -> Actor:
-        """Take one out of the campaign. Returns what it was."""
+        """Remove an actor from a campaign and return its last state."""
 
     async def set_control(self, campaign_id: str, actor_id: str, controller: str) -> Control:
-        """Name who controls an actor: "GM" in any case, or a participant's id."""
+        """Set who controls an actor: "GM" in any case, or a participant's id."""
 
     async def get_control(self, campaign_id: str, actor_id: str) -> Control:
-        """Who controls an actor; `controller` is None where nobody was named."""
+        """Return who controls an actor; `controller` is None if that was never set."""
 
 
 class Sessions(Protocol):
-    """The evenings of campaigns, and what happened."""
+    """The sessions of campaigns, and their events."""
 
     async def start_session(self, campaign_id: str, name: str = "") -> Session:
-        """Begin. FailedPrecondition, naming the session, while another is active."""
+        """Start a session. FailedPrecondition, with the id of the active session, if there is one."""
 
     async def end_session(self, campaign_id: str, session_id: str | None = None) -> Session:
-        """End one, or the active one. FailedPrecondition if it has ended, or none is active."""
+        """End a session, or the active one. FailedPrecondition if it has ended, or none is active."""
 
     async def get_session(self, campaign_id: str, session_id: str) -> Session:
-        """One session. InvalidArgument if it is of another campaign."""
+        """Return one session. InvalidArgument if it is in another campaign."""
 
     async def list_sessions(self, campaign_id: str, page: PageRequest = FIRST_PAGE) -> Page[Session]:
-        """All of a campaign."""
+        """Return one page of the sessions of a campaign."""
 
     async def append_event(self, scene: Scene, type: str, data: dict[str, Any]) -> Event:
-        """Write something to a campaign's events. The types that the keeper itself writes are refused."""
+        """Append an event to a campaign. Event types that the backend writes itself are refused."""
 
     async def list_events(
         self,
@@ -125,17 +125,17 @@ class Sessions(Protocol):
         type: str | None = None,
         newest_first: bool = False,
     ) -> Page[Event]:
-        """What happened, all of it or only in one session or of one type."""
+        """Return one page of events, optionally of one session or of one type."""
 
     async def verify_events(self, campaign_id: str) -> int | None:
-        """The number of the first event that is not as it was written; None if all are."""
+        """Return the number of the first event that was modified or is missing; None if all are intact."""
 
 
 class Rolls(Protocol):
-    """Dice. With a scene, a live roll is written to the campaign's events before anybody sees it."""
+    """Dice rolls. With a scene, a live roll is written to the campaign's events before it is returned."""
 
     async def rules_version(self) -> RulesVersion:
-        """Which rules these are."""
+        """Return the version of the rules."""
 
     async def action_roll(
         self,
@@ -146,42 +146,45 @@ class Rolls(Protocol):
         rng: RngRequest = LIVE,
         scene: Scene | None = None,
     ) -> ActionRoll:
-        """Throw hope and fear; with advantage (1) or disadvantage (-1), one more die."""
+        """Roll hope and fear; with advantage (1) or disadvantage (-1), one more die."""
 
     async def resolve(self, hope: int, fear: int, modifier: int = 0, difficulty: int | None = None) -> Resolution:
-        """What dice that have fallen mean."""
+        """Evaluate dice that have already been rolled."""
 
     async def explain(
-        self, hope: int, fear: int, modifier: int = 0, difficulty: int | None = None, *, request_id: str = ""
+        self, hope: int, fear: int, modifier: int = 0, difficulty: int | None = None, *, request_id: str | None = None
     ) -> Explanation:
-        """The same, step by step."""
+        """Evaluate dice that have already been rolled, step by step."""
 
     async def probability(self, modifier: int, difficulty: int, advantage: int = 0) -> Probability:
-        """The exact odds."""
+        """Return the exact probabilities."""
 
     async def roll_dice(
         self, dice: Sequence[DiceSpec], *, rng: RngRequest = LIVE, scene: Scene | None = None
     ) -> DiceResult:
-        """Throw any dice."""
+        """Roll arbitrary dice."""
 
     async def roll_notation(
         self, notation: str, *, rng: RngRequest = LIVE, scene: Scene | None = None
     ) -> NotationResult:
-        """Throw what a text such as 4d6kh3+2 asks for."""
+        """Roll dice in a notation such as 4d6kh3+2."""
 
 
 class Backend(Campaigns, Actors, Sessions, Rolls, Protocol):
-    """All of it."""
+    """The complete interface."""
+
+    status: StoreStatus
+    """Results of the last reads and writes."""
 
     async def check(self) -> None:
-        """Return if it can do its work now; raise a `Failure` that says what to do if it cannot."""
+        """Check that the backend can serve requests now; raise a `Failure` that says what to do if it cannot."""
 
     async def close(self) -> None:
-        """Let go of files and connections. May be called twice."""
+        """Close files and connections. May be called twice."""
 
 
 async def every(fetch: Callable[[PageRequest], Awaitable[Page[T]]], size: int = 0) -> AsyncIterator[T]:
-    """Everything in a list, page by page: `every(backend.list_campaigns)`."""
+    """Yield all items of a list, page by page: `every(backend.list_campaigns)`."""
     token = ""
     while True:
         page = await fetch(PageRequest(size, token))

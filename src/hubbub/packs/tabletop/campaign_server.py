@@ -1,48 +1,49 @@
-"""`hubbub campaign-server`: keeps campaigns for servers in other processes.
+"""`hubbub campaign-server`: serves campaigns to servers in other processes.
 
-It answers whoever reaches its port, so it listens to this machine only unless told otherwise.
+Without a token it serves every caller that reaches its port, so it listens on loopback only; any other address
+requires a token and TLS, or `--insecure`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import signal
-import sys
 from argparse import ArgumentParser
-from collections.abc import Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from hubbub import bounds
-from hubbub.net.listening import refuse_strangers
-from hubbub.packs.tabletop.choosing import given_url, quieten_grpc
+from hubbub import Secret, SettingsError
+from hubbub.pack import read_pack_settings, require_loopback, run_service
+from hubbub.packs.tabletop import limits
+from hubbub.packs.tabletop.choosing import given_token, given_url, quieten_grpc, read_pem
 from hubbub.packs.tabletop.failures import Failure
 from hubbub.packs.tabletop.settings import TabletopSettings
-from hubbub.settings import Secret, gather, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from hubbub.packs.tabletop.backend import Backend
-    from hubbub.packs.tabletop.rpc import RpcServer
+    from hubbub.packs.tabletop.rpc import RpcServer, ServerTls
 
 USUAL_ADDRESS: Final = "localhost:8080"
 
 
 def main(arguments: list[str]) -> int:
-    """Serve until a signal comes; the exit code.
+    """Serve until a signal arrives; return the exit code.
 
     Raises: HubbubError.
     """
     given = _parser().parse_args([_long(argument) for argument in arguments])
     flags = {"--addr": given.addr} if given.addr is not None else {}
-    settings = read_settings(TabletopSettings, gather(flags), ("packs", "tabletop"))
+    settings = read_pack_settings(TabletopSettings, "tabletop", flags)
     address = settings.addr or USUAL_ADDRESS
-    check_address(address, insecure=given.insecure)
+    tls = _tls(given.tls_cert, given.tls_key)
+    token = given_token(settings)
+    is_protected = token is not None and tls is not None
+    host = address.rpartition(":")[0]
+    require_loopback(host, f"--addr {address}", "change every campaign", insecure=given.insecure or is_protected)
     database = settings.database if given.database is None else Secret(given.database)
     quieten_grpc()
-    asyncio.run(_serve(address, given_url(database)))
-    return 0
+    return run_service("campaign server", _running_for_operator(address, given_url(database), token, tls))
 
 
 def _parser() -> ArgumentParser:
@@ -53,50 +54,64 @@ def _parser() -> ArgumentParser:
         metavar="URL",
         help="sqlite:///FILE or postgresql://…; also HUBBUB_TABLETOP_DATABASE  [default: a file in the data folder]",
     )
+    parser.add_argument("--tls-cert", metavar="FILE", help="certificate in PEM; with it the server speaks TLS")
+    parser.add_argument("--tls-key", metavar="FILE", help="its key in PEM")
     parser.add_argument(
-        "--insecure", action="store_true", help="allow an address that others can reach; they may do everything"
+        "--insecure",
+        action="store_true",
+        help="listen on a public address without a token and TLS; every caller then has full access",
+    )
+    parser.epilog = (
+        "Callers must send the token of HUBBUB_TABLETOP_TOKEN (or the file that HUBBUB_TABLETOP_TOKEN_FILE names), "
+        "if one is set. Only health checks need no token. Reflection is on."
     )
     return parser
 
 
+def _tls(certificate: str | None, key: str | None) -> ServerTls | None:
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise SettingsError("--tls-cert and --tls-key go together; give both")
+    from hubbub.packs.tabletop.rpc import ServerTls
+
+    return ServerTls(read_pem(certificate, "--tls-cert"), read_pem(key, "--tls-key"))
+
+
 def _long(argument: str) -> str:
-    """`-addr=…` as `--addr=…`, the way Go programs take it."""
+    """Convert `-addr=…` to `--addr=…`: Go programs accept both."""
     return f"-{argument}" if argument.partition("=")[0] == "-addr" else argument
 
 
-def check_address(address: str, *, insecure: bool) -> None:
-    """Refuse an address that strangers reach, unless that is meant.
-
-    Raises: SettingsError.
-    """
-    if not insecure:
-        refuse_strangers(address.rpartition(":")[0], f"--addr {address}", "change every campaign")
-
-
-async def _serve(address: str, url: str | None) -> None:
+@asynccontextmanager
+async def _running_for_operator(
+    address: str, url: str | None, token: str | None, tls: ServerTls | None
+) -> AsyncIterator[str]:
     from hubbub.packs.tabletop.store_backend import StoreBackend
 
-    stopped = asyncio.Event()
-    _on_signals(stopped.set)
-    async with running(StoreBackend(url), address) as port:
-        host = address.rpartition(":")[0]
-        sys.stderr.write(f"hubbub: campaign server listens on {host}:{port} · Ctrl+C stops it\n")
-        sys.stderr.flush()
-        await stopped.wait()
+    try:
+        async with running(StoreBackend(url), address, token=token, tls=tls) as port:
+            yield f"{address.rpartition(':')[0]}:{port}"
+    except Failure as failure:
+        raise type(failure)(failure.reason) from failure  # The operator reads this, so it may have details.
 
 
 @asynccontextmanager
-async def running(backend: Backend, address: str) -> AsyncIterator[int]:
-    """A campaign server that runs meanwhile; gives its port, and closes the backend at the end.
+async def running(
+    backend: Backend, address: str, *, token: str | None = None, tls: ServerTls | None = None
+) -> AsyncIterator[int]:
+    """Run a campaign server; yields its port, and closes the backend at the end.
 
-    Raises: Failure, if the database cannot be opened or the address is taken.
+    Raises:
+        Failure: the database cannot be opened.
+        SettingsError: the address cannot be listened on.
     """
-    from hubbub.packs.tabletop.grpc_service import handlers
+    from hubbub.packs.tabletop.grpc_backend import handlers
     from hubbub.packs.tabletop.rpc import RpcServer
 
     try:
         await backend.check()
-        server = RpcServer(handlers(backend))
+        server = RpcServer(handlers(backend), token=token, tls=tls)
         port = await server.start(address)
         watch = asyncio.create_task(_watch(server, backend))
         try:
@@ -104,27 +119,18 @@ async def running(backend: Backend, address: str) -> AsyncIterator[int]:
         finally:
             watch.cancel()
             await asyncio.wait([watch])
-            await server.stop(bounds.TABLE_GRACE_S)
+            await server.stop(limits.TABLE_GRACE_S)
     finally:
         await backend.close()
 
 
 async def _watch(server: RpcServer, backend: Backend) -> None:
-    """Let the health service know when the database comes and goes."""
+    """Update the health service when the database becomes available or unavailable."""
     while True:
-        await asyncio.sleep(bounds.TABLE_HEALTH_S)
+        await asyncio.sleep(limits.TABLE_HEALTH_S)
         try:
             await backend.check()
         except Failure:
             await server.tell(is_well=False)
         else:
             await server.tell(is_well=True)
-
-
-def _on_signals(stop: Callable[[], Any]) -> None:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        try:
-            loop.add_signal_handler(number, stop)
-        except NotImplementedError:  # Windows, where Ctrl+C interrupts the loop itself.
-            return

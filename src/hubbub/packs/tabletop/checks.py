@@ -1,4 +1,4 @@
-"""What callers write, trimmed and within bounds, before anything is looked up or kept."""
+"""Trim and validate arguments before they are looked up or stored."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from typing import Any, Final
 
 import msgspec
 
-from hubbub import bounds
+from hubbub.packs.tabletop import limits
 from hubbub.packs.tabletop.failures import InvalidArgument
 from hubbub.packs.tabletop.model import PageRequest
 
 RESERVED_EVENTS: Final = ("campaign.", "participant.", "actor.", "session.", "roll.")
-"""Kinds of events that only the keeper itself writes, so that nobody can tell of a roll that never was."""
+"""Event types that only the backend writes, so that callers cannot forge rolls."""
 _EVENT_TYPE: Final = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)*")
 _TOKEN: Final = re.compile(r"[0-9]{1,18}")
 
 
 def identifier(given: str, what: str) -> str:
-    """An id, as `campaign id`; whether there is such a thing is another matter."""
-    return _text(given.strip(), f"{what} id", most=bounds.TABLE_ID_CHARACTERS, is_required=True)
+    """Return a trimmed id; `what` names it in messages. Does not check that it exists."""
+    return _text(given.strip(), f"{what} id", most=limits.TABLE_ID_CHARACTERS, is_required=True)
 
 
 def name(given: str, what: str) -> str:
-    """A name that must be there."""
-    return _text(given.strip(), what, most=bounds.TABLE_NAME_CHARACTERS, is_required=True)
+    """Return a trimmed, required name."""
+    return _text(given.strip(), what, most=limits.TABLE_NAME_CHARACTERS, is_required=True)
 
 
 def optional_name(given: str, what: str) -> str:
-    """A name that may be empty."""
-    return _text(given.strip(), what, most=bounds.TABLE_NAME_CHARACTERS)
+    """Return a trimmed name, which may be empty."""
+    return _text(given.strip(), what, most=limits.TABLE_NAME_CHARACTERS)
 
 
 def prose(given: str, what: str) -> str:
-    """A longer text, kept as it is."""
-    return _text(given, what, most=bounds.TABLE_TEXT_CHARACTERS)
+    """Return a longer text unchanged, if it is within the limit."""
+    return _text(given, what, most=limits.TABLE_TEXT_CHARACTERS)
 
 
 def event_type(given: str) -> str:
-    """A kind of event that callers may write."""
-    kind = _text(given.strip(), "event type", most=bounds.TABLE_EVENT_TYPE_CHARACTERS, is_required=True)
+    """Return an event type that callers may write."""
+    kind = _text(given.strip(), "event type", most=limits.TABLE_EVENT_TYPE_CHARACTERS, is_required=True)
     if not _EVENT_TYPE.fullmatch(kind):
         raise InvalidArgument("event type must be lower-case words with dots between them, as note.added")
     if f"{kind}.".startswith(RESERVED_EVENTS):
@@ -47,8 +47,9 @@ def event_type(given: str) -> str:
     return kind
 
 
-def event_data(data: dict[str, Any], most: int = bounds.TABLE_EVENT_BYTES) -> dict[str, Any]:
-    """What an event says, if it is not too much and can be kept as JSON."""
+def event_data(data: dict[str, Any], most: int | None = None) -> dict[str, Any]:
+    """Return the data of an event, if it is within the size limit and serializable as JSON."""
+    most = limits.TABLE_EVENT_BYTES if most is None else most
     try:
         size = len(msgspec.json.encode(data))
     except (TypeError, ValueError, RecursionError) as error:
@@ -59,12 +60,12 @@ def event_data(data: dict[str, Any], most: int = bounds.TABLE_EVENT_BYTES) -> di
 
 
 def page_size(page: PageRequest) -> int:
-    """How many records to give."""
-    return min(page.size, bounds.TABLE_LARGEST_PAGE) if page.size > 0 else bounds.TABLE_PAGE
+    """Return the number of records on a page."""
+    return min(page.size, limits.TABLE_LARGEST_PAGE) if page.size > 0 else limits.TABLE_PAGE
 
 
 def page_start(page: PageRequest) -> int | None:
-    """The position after which to go on; None for the first page."""
+    """Return the position after which a page begins; None for the first page."""
     if not page.token:
         return None
     if not _TOKEN.fullmatch(page.token):
@@ -73,7 +74,7 @@ def page_start(page: PageRequest) -> int | None:
 
 
 def text(given: str, what: str) -> str:
-    """Any text, if it is one that databases and messages can hold."""
+    """Return a text, if databases and messages can hold its characters."""
     if "\0" in given or (not given.isascii() and _has_surrogates(given)):
         raise InvalidArgument(f"{what} must be text, without NUL characters and halves of surrogate pairs")
     return given

@@ -1,8 +1,8 @@
-"""Which campaign, session and participant a caller's later calls are about.
+"""The campaign, session and participant that a caller chose for later calls.
 
-A caller that has a scope (its session, cookie or process, or who it proved to be) is
-remembered here, in memory, until that ends. One that has none gets a sealed text to give
-with its calls; the text itself holds the choice, so it costs no memory.
+The choice of a caller with a scope (its session, cookie or process, or its authenticated identity) is kept in memory
+until the scope ends. A caller without one gets a sealed string to send with its calls. The string itself contains the
+choice, so it needs no memory.
 """
 
 import time
@@ -13,7 +13,9 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from hubbub import Server, bounds
+from hubbub import Server
+from hubbub.pack import Shares
+from hubbub.packs.tabletop import limits
 from hubbub.packs.tabletop.failures import InvalidArgument
 from hubbub.packs.tabletop.model import Scene
 
@@ -30,6 +32,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Kept(msgspec.Struct):
     choice: Choice
+    owner: str
     used: float
 
 
@@ -40,26 +43,33 @@ class Contexts:
         self._server = server
         self._clock = clock
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        """Least recently used first."""
+        self._shares = Shares(limits.TABLE_CONTEXTS)
         server.on_scope_end(self.forget)
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def keep(self, scope: str | None, choice: Choice) -> str | None:
-        """Remember a choice for the caller of this scope, or give the text that stands for it."""
+    def keep(self, scope: str | None, choice: Choice, *, owner: str = "") -> str | None:
+        """Remember a choice for the caller of this scope, or return the sealed string that contains it.
+
+        An owner (`Caller.owner`) whose share is used up loses its own least recently used choice.
+        """
         if scope is None:
-            return self._server.sealer.seal(_PURPOSE, msgspec.to_builtins(choice), lifetime_s=bounds.TABLE_CONTEXT_S)
+            return self._server.sealer.seal(_PURPOSE, msgspec.to_builtins(choice), lifetime_s=limits.TABLE_CONTEXT_S)
         self._drop_idle()
-        self._kept[scope] = _Kept(choice, self._clock())
-        self._kept.move_to_end(scope)
-        if len(self._kept) > bounds.TABLE_CONTEXTS:
-            self._kept.popitem(last=False)
+        self.forget(scope)
+        while not self._shares.has_room(owner):
+            theirs = (kept_for for kept_for, kept in self._kept.items() if kept.owner == owner)
+            self.forget(next(theirs, None) or next(iter(self._kept)))
+        self._kept[scope] = _Kept(choice, owner, self._clock())
+        self._shares.take(owner)
         return None
 
     def find(self, scope: str | None, context_id: str | None = None) -> Choice | None:
-        """What a call is about: what its `context_id` says, or what its caller chose before.
+        """Return the choice in `context_id`, or what the caller chose before.
 
-        Raises: InvalidArgument, for a `context_id` that is not ours.
+        Raises: InvalidArgument, for a `context_id` that was not issued here or has expired.
         """
         if context_id is not None:
             return self._open(context_id)
@@ -74,11 +84,13 @@ class Contexts:
         return kept.choice
 
     def forget(self, scope: str) -> None:
-        """A session has ended."""
-        self._kept.pop(scope, None)
+        """Drop the choice of a scope that has ended."""
+        kept = self._kept.pop(scope, None)
+        if kept is not None:
+            self._shares.give_back(kept.owner)
 
     def forget_session(self, scope: str | None, session_id: str) -> bool:
-        """A session of the game has ended, so later calls of this caller are no longer about it; whether they were."""
+        """Clear a game session that has ended from the caller's choice; return whether it was chosen."""
         kept = None if scope is None else self._kept.get(scope)
         if kept is None or kept.choice.session_id != session_id:
             return False
@@ -88,20 +100,20 @@ class Contexts:
     def _open(self, context_id: str) -> Choice:
         try:
             return msgspec.convert(self._server.sealer.open(_PURPOSE, context_id), Choice)
-        except ValueError:  # which msgspec's are too
+        except ValueError:  # includes msgspec.ValidationError
             raise InvalidArgument("context_id was not given out here, or is too old; call set_context again") from None
 
     def _drop_idle(self) -> None:
-        oldest = self._clock() - bounds.TABLE_CONTEXT_S
+        oldest = self._clock() - limits.TABLE_CONTEXT_S
         while self._kept and next(iter(self._kept.values())).used < oldest:
-            self._kept.popitem(last=False)
+            self.forget(next(iter(self._kept)))
 
     # -- what a call leaves out --------------------------------------------------
 
     def campaign(self, scope: str | None, campaign_id: str | None, context_id: str | None) -> str:
-        """The campaign that a call is about.
+        """Return the campaign of a call: its argument, else the caller's choice.
 
-        Raises: InvalidArgument, if nobody has said.
+        Raises: InvalidArgument, if there is neither.
         """
         if campaign_id is not None:
             return campaign_id
@@ -113,13 +125,13 @@ class Contexts:
     def session(
         self, scope: str | None, campaign_id: str | None, session_id: str | None, context_id: str | None
     ) -> tuple[str, str | None]:
-        """The campaign and the session that a call is about, if it is about a session.
+        """Return the campaign and the session of a call; the session may be None.
 
-        Raises: InvalidArgument, if nobody has said which campaign.
+        Raises: InvalidArgument, if there is no campaign.
         """
         campaign = self.campaign(scope, campaign_id, context_id)
         choice = self.find(scope, context_id) if session_id is None else None
-        # The session of another campaign than the one that was named would be a surprise.
+        # The chosen session is used only if it belongs to the campaign of the call.
         if choice is not None and choice.campaign_id == campaign and choice.session_id is not UNSET:
             return campaign, choice.session_id
         return campaign, session_id
@@ -132,9 +144,9 @@ class Contexts:
         actor_id: str | None,
         context_id: str | None,
     ) -> Scene | None:
-        """Where in a story a roll happens; None for one that belongs to none.
+        """Return the campaign, session and actor of a roll; None for a roll outside of any campaign.
 
-        Raises: InvalidArgument, if somebody said where but not in which campaign.
+        Raises: InvalidArgument, if a session or actor is given without a campaign.
         """
         is_anywhere = campaign_id is session_id is actor_id is None
         if is_anywhere and self.find(scope, context_id) is None:

@@ -1,19 +1,20 @@
-"""Pools of arbitrary dice."""
+"""Roll pools of arbitrary dice."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 
-from hubbub import bounds
+from hubbub.packs.tabletop import limits
 from hubbub.packs.tabletop.failures import InvalidArgument
 from hubbub.packs.tabletop.randomness import LIVE, Faces, RngRequest, RngUsed, choose_seed
 
 
-class DiceSpec(msgspec.Struct, frozen=True):
+class DiceSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Some dice of one kind."""
 
-    sides: int
-    count: int
+    sides: Annotated[int, msgspec.Meta(ge=1, le=limits.DIE_SIDES)]
+    count: Annotated[int, msgspec.Meta(ge=1, le=limits.DICE)]
 
 
 class DiceRoll(msgspec.Struct, frozen=True):
@@ -31,13 +32,13 @@ class DiceResult(msgspec.Struct, frozen=True):
     total: int
     rng: RngUsed
     event_seq: int | None = None
-    """The event that tells of it, for a roll in a scene."""
+    """Number of the event that records the roll, for a roll in a scene."""
 
 
 def roll_dice(dice: Sequence[DiceSpec], rng: RngRequest = LIVE) -> DiceResult:
-    """Throw every die.
+    """Roll all dice.
 
-    Raises: InvalidArgument, for dice that do not exist or are too many.
+    Raises: InvalidArgument, for invalid or too many dice.
     """
     check_dice(dice)
     used = choose_seed(rng)
@@ -47,19 +48,19 @@ def roll_dice(dice: Sequence[DiceSpec], rng: RngRequest = LIVE) -> DiceResult:
 
 
 def check_dice(dice: Sequence[DiceSpec]) -> None:
-    """Refuse dice that nobody would throw by hand."""
+    """Validate the number and the sides of dice."""
     if not dice:
         raise InvalidArgument("dice must name at least one die, as {sides, count}")
-    if len(dice) > bounds.DICE_SPECS:
-        raise InvalidArgument(f"dice may have at most {bounds.DICE_SPECS} entries, not {len(dice)}")
+    if len(dice) > limits.DICE_SPECS:
+        raise InvalidArgument(f"dice may have at most {limits.DICE_SPECS} entries, not {len(dice)}")
     for spec in dice:
-        if not 1 <= spec.sides <= bounds.DIE_SIDES:
-            raise InvalidArgument(f"sides must be between 1 and {bounds.DIE_SIDES}, not {spec.sides}")
-        if not 1 <= spec.count <= bounds.DICE:
-            raise InvalidArgument(f"count must be between 1 and {bounds.DICE}, not {spec.count}")
+        if not 1 <= spec.sides <= limits.DIE_SIDES:
+            raise InvalidArgument(f"sides must be between 1 and {limits.DIE_SIDES}, not {spec.sides}")
+        if not 1 <= spec.count <= limits.DICE:
+            raise InvalidArgument(f"count must be between 1 and {limits.DICE}, not {spec.count}")
     total = sum(spec.count for spec in dice)
-    if total > bounds.DICE:
-        raise InvalidArgument(f"at most {bounds.DICE} dice can be thrown at once, not {total}")
+    if total > limits.DICE:
+        raise InvalidArgument(f"at most {limits.DICE} dice can be thrown at once, not {total}")
 
 
 def _throw(spec: DiceSpec, faces: Faces) -> DiceRoll:

@@ -1,8 +1,7 @@
-"""The Duality rules: two twelve-sided dice, hope and fear, and what their fall means.
+"""The Duality rules: two twelve-sided dice, hope and fear, and their outcomes.
 
-Equal dice are a critical success, whatever the modifier and the difficulty. Otherwise
-the higher die colours the outcome, and with a difficulty the total decides between
-success and failure. Pure; nothing here is random but `action_roll`.
+Equal dice are a critical success, whatever the modifier and the difficulty. Otherwise the higher die decides between
+hope and fear, and with a difficulty the total decides between success and failure. Pure; only `action_roll` is random.
 """
 
 from enum import StrEnum
@@ -11,13 +10,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from hubbub import bounds
+from hubbub.packs.tabletop import limits
 from hubbub.packs.tabletop.failures import InvalidArgument
 from hubbub.packs.tabletop.randomness import LIVE, Faces, RngRequest, RngUsed, choose_seed
 
 SIDES: Final = 12
 ADVANTAGE_SIDES: Final = 6
-"""Of the die that advantage adds and disadvantage takes away."""
+"""Sides of the die that advantage adds and disadvantage subtracts."""
 RULES_VERSION: Final = "1.0.0"
 
 
@@ -34,7 +33,7 @@ class Outcome(StrEnum):
 
     @property
     def coarse(self) -> str:
-        """Without hope and fear: ROLL, SUCCESS, FAILURE or CRITICAL_SUCCESS."""
+        """Return the outcome without hope and fear: ROLL, SUCCESS, FAILURE or CRITICAL_SUCCESS."""
         return self.value.partition("_WITH_")[0]
 
 
@@ -57,9 +56,9 @@ class ActionRoll(msgspec.Struct, frozen=True):
     resolution: Resolution
     rng: RngUsed
     event_seq: int | None = None
-    """The event that tells of it, for a roll in a scene."""
+    """Number of the event that records the roll, for a roll in a scene."""
     advantage: int | None = None
-    """What the die of advantage added to the total, or that of disadvantage took away."""
+    """Value that the advantage die added to the total, or the disadvantage die subtracted."""
 
 
 class Intermediates(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,17 +80,9 @@ class ExplainStep(msgspec.Struct, frozen=True):
     data: dict[str, Any]
 
 
-class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+class Explanation(Resolution, frozen=True, kw_only=True):
     """An outcome with the whole way to it."""
 
-    hope: int
-    fear: int
-    modifier: int
-    difficulty: int | UnsetType = UNSET
-    total: int
-    is_crit: bool
-    meets_difficulty: bool
-    outcome: Outcome
     rules_version: str
     intermediates: Intermediates
     steps: tuple[ExplainStep, ...]
@@ -149,7 +140,7 @@ _COUNTED: Final = (
 def action_roll(
     modifier: int = 0, difficulty: int | None = None, rng: RngRequest = LIVE, advantage: int = 0
 ) -> ActionRoll:
-    """Throw hope, then fear, then with advantage (1) or disadvantage (-1) a die that is added or taken away.
+    """Roll hope, then fear, then with advantage (1) or disadvantage (-1) a die that is added or subtracted.
 
     Raises: InvalidArgument.
     """
@@ -165,7 +156,7 @@ def action_roll(
 
 
 def resolve(hope: int, fear: int, modifier: int = 0, difficulty: int | None = None) -> Resolution:
-    """What dice that have already fallen mean.
+    """Evaluate dice that have already been rolled.
 
     Raises: InvalidArgument.
     """
@@ -174,7 +165,7 @@ def resolve(hope: int, fear: int, modifier: int = 0, difficulty: int | None = No
 
 
 def check_roll(hope: int, fear: int, modifier: int, difficulty: int | None) -> None:
-    """Refuse dice that cannot have fallen like this."""
+    """Refuse impossible dice values."""
     for name, die in (("hope", hope), ("fear", fear)):
         if not 1 <= die <= SIDES:
             raise InvalidArgument(f"{name} must be between 1 and {SIDES}, not {die}")
@@ -182,15 +173,15 @@ def check_roll(hope: int, fear: int, modifier: int, difficulty: int | None) -> N
 
 
 def check_numbers(modifier: int, difficulty: int | None, advantage: int = 0) -> None:
-    """Refuse what does not fit the 32 bits that numbers have on the wire, the total included."""
+    """Refuse numbers, including the total, that do not fit the 32 bits of the wire format."""
     if advantage not in (-1, 0, 1):
         raise InvalidArgument(f"advantage must be 1, 0 or, for disadvantage, -1, not {advantage}")
-    lowest = -bounds.INT32 - 1 + (ADVANTAGE_SIDES if advantage < 0 else 0)
-    highest = bounds.INT32 - 2 * SIDES - (ADVANTAGE_SIDES if advantage > 0 else 0)
+    lowest = -limits.INT32 - 1 + (ADVANTAGE_SIDES if advantage < 0 else 0)
+    highest = limits.INT32 - 2 * SIDES - (ADVANTAGE_SIDES if advantage > 0 else 0)
     if not lowest <= modifier <= highest:
         raise InvalidArgument(f"modifier must be between {lowest} and {highest}, not {modifier}")
-    if difficulty is not None and not 0 <= difficulty <= bounds.INT32:
-        raise InvalidArgument(f"difficulty must be between 0 and {bounds.INT32}, not {difficulty}")
+    if difficulty is not None and not 0 <= difficulty <= limits.INT32:
+        raise InvalidArgument(f"difficulty must be between 0 and {limits.INT32}, not {difficulty}")
 
 
 def _resolve(hope: int, fear: int, modifier: int, difficulty: int | None) -> Resolution:
@@ -219,7 +210,7 @@ def _outcome(hope: int, fear: int, meets_difficulty: bool | None) -> Outcome:
 
 
 def explain(hope: int, fear: int, modifier: int = 0, difficulty: int | None = None) -> Explanation:
-    """The same as `resolve`, with every step.
+    """Evaluate as `resolve` does, and return every step.
 
     Raises: InvalidArgument.
     """
@@ -259,7 +250,7 @@ def _steps(found: Resolution, intermediates: Intermediates) -> tuple[ExplainStep
 
 
 def probability(modifier: int, difficulty: int, advantage: int = 0) -> Probability:
-    """Count all 144 falls of two dice; with a die of advantage or disadvantage, all 864 of three.
+    """Count the outcomes of all 144 rolls of two dice; with advantage or disadvantage, of all 864 of three.
 
     Raises: InvalidArgument.
     """

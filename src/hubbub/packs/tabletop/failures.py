@@ -1,26 +1,28 @@
-"""How the table says no: the status words of the contract, which gRPC has too.
+"""Errors of the tabletop pack, with the status codes of the contract, which are those of gRPC.
 
-Each is a `ToolError`, so that a tool lets it pass and its word becomes `error.code`.
+Each is a `ToolError`, so that tools pass it on and its word becomes `error.code`.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from hubbub.errors import ToolError
+from hubbub import ToolError
 
 
 class Failure(ToolError):
-    """Something that a keeper of campaigns did not do; `word` says why."""
+    """A request that the campaign backend did not carry out; `word` is the status code."""
 
     word: ClassVar[str] = "Internal"
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, reason: str = "") -> None:
+        """`reason` has details only for the log and `hubbub doctor`, such as a path or an address."""
         super().__init__(message, code=self.word)
+        self.reason = reason or message
 
 
 class NotFound(Failure):
-    """There is no such campaign, participant, actor or session."""
+    """The campaign, participant, actor or session does not exist."""
 
     word = "NotFound"
 
@@ -29,34 +31,37 @@ class NotFound(Failure):
 
 
 class InvalidArgument(Failure):
-    """The caller gave something that can never work."""
+    """An argument is invalid, whatever the state of the campaign."""
 
     word = "InvalidArgument"
 
 
 class FailedPrecondition(Failure):
-    """It would work, but not as things stand: another session is active, this one has ended."""
+    """The current state does not allow it, such as another active session, or a session that has ended."""
 
     word = "FailedPrecondition"
 
 
+STORE_UNAVAILABLE = "Campaigns cannot be read or written now; try again later, or see the log of the server"
+
+
 class Unavailable(Failure):
-    """The keeper of campaigns cannot be reached."""
+    """The campaign backend cannot be reached."""
 
     word = "Unavailable"
 
 
 class DeadlineExceeded(Failure):
-    """It did not answer in time; the change may have been made all the same."""
+    """The backend did not answer in time; the change may have been made nevertheless."""
 
     word = "DeadlineExceeded"
 
 
 class Internal(Failure):
-    """It broke."""
+    """The backend has a fault."""
 
 
 FAILURES: dict[str, type[Failure]] = {
     kind.word: kind for kind in (NotFound, InvalidArgument, FailedPrecondition, Unavailable, DeadlineExceeded, Internal)
 }
-"""By word, to make them again at the other end of a wire."""
+"""Classes by status code, to recreate a failure that a campaign server reports."""

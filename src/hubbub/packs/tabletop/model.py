@@ -1,11 +1,11 @@
-"""What a keeper of campaigns knows about: values only, as they are told to callers.
+"""Data types of campaigns, in the form that callers see.
 
-Times are UTC and have whole seconds, so that their JSON is what the contract shows.
+Times are UTC with whole seconds, so that their JSON is as the contract shows.
 """
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 import msgspec
 
@@ -15,7 +15,17 @@ GM_CONTROL: Final = "GM"
 """The controller of an actor that no participant controls."""
 
 
-class GmMode(StrEnum):
+class Word(StrEnum):
+    """An enum of upper-case words, which callers may write in any case and with surrounding spaces."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        """Find the word for a string; msgspec calls this too."""
+        word = value.strip().upper() if isinstance(value, str) else ""
+        return cls(word) if word in cls.__members__ else None
+
+
+class GmMode(Word):
     """Who is the game master."""
 
     HUMAN = "HUMAN"
@@ -23,28 +33,28 @@ class GmMode(StrEnum):
     HYBRID = "HYBRID"
 
 
-class Role(StrEnum):
+class Role(Word):
     """What a participant does at the table."""
 
     GM = "GM"
     PLAYER = "PLAYER"
 
 
-class Controller(StrEnum):
+class Controller(Word):
     """Who is behind a participant."""
 
     HUMAN = "HUMAN"
     AI = "AI"
 
 
-class ActorKind(StrEnum):
+class ActorKind(Word):
     """Whether an actor is played by a player."""
 
     PC = "PC"
     NPC = "NPC"
 
 
-class SessionStatus(StrEnum):
+class SessionStatus(Word):
     """How far a session has come. At most one of a campaign is ACTIVE."""
 
     ACTIVE = "ACTIVE"
@@ -52,7 +62,7 @@ class SessionStatus(StrEnum):
     ENDED = "ENDED"
 
 
-class Campaign(msgspec.Struct, frozen=True, kw_only=True):
+class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A story that is played over many sessions."""
 
     id: str
@@ -65,7 +75,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
 
 
-class Participant(msgspec.Struct, frozen=True, kw_only=True):
+class Participant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Somebody at the table."""
 
     id: str
@@ -77,7 +87,7 @@ class Participant(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
 
 
-class Actor(msgspec.Struct, frozen=True, kw_only=True):
+class Actor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A character of the story."""
 
     id: str
@@ -89,7 +99,7 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
 
 
-class Control(msgspec.Struct, frozen=True, kw_only=True):
+class Control(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who controls an actor by default: a participant's id, "GM", or nobody was named yet."""
 
     campaign_id: str
@@ -97,7 +107,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     controller: str | None
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
+class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One evening of a campaign; `ended_at` only once it has ended."""
 
     id: str
@@ -109,7 +119,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime | msgspec.UnsetType = msgspec.UNSET
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class Event(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Something that happened in a campaign. `hash` covers all the rest, `previous_hash` included."""
 
     campaign_id: str
@@ -123,23 +133,23 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     hash: str
 
     def told(self) -> dict[str, Any]:
-        """The event as callers see it, which is what its hash is of."""
+        """Return the event as callers see it, which is also the input of its hash."""
         return {**msgspec.structs.asdict(self), "created_at": self.created_at.isoformat().replace("+00:00", "Z")}
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
-    """A part of a list, in the order in which things were made."""
+    """Part of a list, in the order of creation."""
 
     items: tuple[T, ...]
     next_page_token: str = ""
-    """Gives the next page; empty on the last."""
+    """Token of the next page; empty on the last page."""
 
 
 class PageRequest(msgspec.Struct, frozen=True):
-    """Which part of a list is wanted."""
+    """A request for part of a list."""
 
     size: int = 0
-    """0 for the usual size; more than the largest is the largest."""
+    """0 for the default size; larger sizes than the maximum are clamped."""
     token: str = ""
 
 
@@ -147,7 +157,7 @@ FIRST_PAGE: Final = PageRequest()
 
 
 class ParticipantChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes different about a participant; None stays as it is."""
+    """Changes of a participant; fields that are None stay unchanged."""
 
     display_name: str | None = None
     role: Role | None = None
@@ -155,7 +165,7 @@ class ParticipantChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActorChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes different about an actor; None stays as it is."""
+    """Changes of an actor; fields that are None stay unchanged."""
 
     name: str | None = None
     kind: ActorKind | None = None
@@ -163,9 +173,9 @@ class ActorChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
-    """Where in the story something happens, so that it is written to the campaign's events."""
+    """Where in a campaign something happens, so that it is written to the campaign's events."""
 
     campaign_id: str
     session_id: str | None = None
-    """It must be ACTIVE."""
+    """The session must be ACTIVE."""
     actor_id: str | None = None

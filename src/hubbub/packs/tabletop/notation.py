@@ -1,13 +1,12 @@
-"""Dice as people write them: 2d6+3, 4d6kh3, d%, 3d6!, 2d10ro<3.
+"""Parse and roll dice notation: 2d6+3, 4d6kh3, d%, 3d6!, 2d10ro<3.
 
-    [N]dM or [N]d%      N dice (one, if it is left out) of M or 100 sides
-    kh kl dh dl [n]     keep the highest or lowest n, drop the highest or lowest n; one if it is left out
-    ro rr [<>=]n        throw a die again that shows this: once, or until it does not
-    !                   a die that shows its highest face brings another
+    [N]dM or [N]d%      N dice (default: one) of M or 100 sides
+    kh kl dh dl [n]     keep the highest or lowest n, drop the highest or lowest n (default: one)
+    ro rr [<>=]n        reroll dice that match: once, or until they do not
+    !                   a die that shows its highest face adds another
     + -                 between dice and numbers
 
-However it is written, no more than `bounds.DICE` dice are thrown: at the end of them none
-explodes and none is thrown again.
+At most `limits.DICE` dice are rolled. After that, no die explodes and none is rerolled.
 """
 
 import re
@@ -17,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from hubbub import bounds
+from hubbub.packs.tabletop import limits
 from hubbub.packs.tabletop.failures import InvalidArgument
 from hubbub.packs.tabletop.randomness import LIVE, Faces, RngRequest, RngUsed, choose_seed
 
@@ -33,36 +32,36 @@ class NotationTerm(msgspec.Struct, frozen=True):
     results: tuple[int, ...]
     kept: tuple[int, ...]
     total: int
-    """Below zero for what is taken away."""
+    """Negative if the term is subtracted."""
 
 
 class NotationResult(msgspec.Struct, frozen=True):
     """What a notation came to."""
 
     notation: str
-    """As it was understood: in small letters and without blanks."""
+    """The normalized notation: lower case, without spaces."""
     terms: tuple[NotationTerm, ...]
     total: int
     rng: RngUsed
     event_seq: int | None = None
-    """The event that tells of it, for a roll in a scene."""
+    """Number of the event that records the roll, for a roll in a scene."""
 
 
 class Dice(msgspec.Struct, frozen=True, kw_only=True):
-    """Some dice of one kind, and what is done with them."""
+    """Dice of one kind, with their rules."""
 
     count: int
     sides: int
     keep: tuple[str, int] | None = None
     again: Callable[[int], bool] | None = None
-    """Whether a die is thrown again that shows this."""
+    """Whether a die that shows this value is rerolled."""
     is_patient: bool = False
-    """Whether it is thrown again more than once."""
+    """Whether a die is rerolled more than once."""
     explodes: bool = False
 
 
 class Term(msgspec.Struct, frozen=True):
-    """Dice or a number, to be added or taken away."""
+    """Dice or a number, with its sign."""
 
     text: str
     sign: int
@@ -70,7 +69,7 @@ class Term(msgspec.Struct, frozen=True):
 
 
 def roll_notation(notation: str, rng: RngRequest = LIVE) -> NotationResult:
-    """Throw what a notation asks for.
+    """Roll the dice of a notation.
 
     Raises: InvalidArgument.
     """
@@ -82,12 +81,12 @@ def roll_notation(notation: str, rng: RngRequest = LIVE) -> NotationResult:
 
 
 def read_notation(notation: str) -> tuple[str, list[Term]]:
-    """A notation in its usual form, and its parts.
+    """Parse a notation; return its normalized form and its terms.
 
     Raises: InvalidArgument.
     """
-    if len(notation) > bounds.NOTATION_CHARACTERS:
-        raise InvalidArgument(f"notation may have at most {bounds.NOTATION_CHARACTERS} characters")
+    if len(notation) > limits.NOTATION_CHARACTERS:
+        raise InvalidArgument(f"notation may have at most {limits.NOTATION_CHARACTERS} characters")
     text = "".join(notation.lower().split())
     signed = text if text[:1] in ("+", "-") else f"+{text}"
     terms: list[Term] = []
@@ -108,10 +107,10 @@ def _read_term(found: re.Match[str]) -> Term:
     sign, count, sides, rules, number = found.groups()
     text = found[0].removeprefix("+")
     if number is not None:
-        return Term(text, -1 if sign == "-" else 1, _number(number, bounds.NOTATION_NUMBER, "a number"))
+        return Term(text, -1 if sign == "-" else 1, _number(number, limits.NOTATION_NUMBER, "a number"))
     dice = Dice(
-        count=_number(count or "1", bounds.DICE, "the number of dice"),
-        sides=100 if sides == "%" else _number(sides, bounds.DIE_SIDES, "the number of sides"),
+        count=_number(count or "1", limits.DICE, "the number of dice"),
+        sides=100 if sides == "%" else _number(sides, limits.DIE_SIDES, "the number of sides"),
     )
     return Term(text, -1 if sign == "-" else 1, _with_rules(dice, rules))
 
@@ -140,16 +139,16 @@ def _with_rules(dice: Dice, rules: str) -> Dice:
 
 
 def _with_rule(dice: Dice, rule: re.Match[str]) -> Dice | None:
-    """The dice with one more rule; None if they have one of its kind."""
+    """Return the dice with one more rule; None if they already have a rule of this kind."""
     keep, number, again, comparison, face, _ = rule.groups()
     if keep is not None:
-        wanted = (keep, _number(number or "1", bounds.DICE, f"the number after {keep}"))
+        wanted = (keep, _number(number or "1", limits.DICE, f"the number after {keep}"))
         return None if dice.keep is not None else msgspec.structs.replace(dice, keep=wanted)
     if again is None:
         if dice.sides == 1:
             raise InvalidArgument("a die with one side would explode for ever")
         return None if dice.explodes else msgspec.structs.replace(dice, explodes=True)
-    compare, value = _COMPARE[comparison], _number(face, bounds.DIE_SIDES + 1, f"the number after {again}", least=0)
+    compare, value = _COMPARE[comparison], _number(face, limits.DIE_SIDES + 1, f"the number after {again}", least=0)
     if all(compare(shown, value) for shown in range(1, dice.sides + 1)):
         raise InvalidArgument(f"{rule[0]!r} would throw every die again")
     if dice.again is not None:
@@ -160,22 +159,22 @@ def _with_rule(dice: Dice, rule: re.Match[str]) -> Dice | None:
 def _check(terms: list[Term]) -> None:
     if not terms:
         raise InvalidArgument("notation is required, as 4d6kh3+2")
-    if len(terms) > bounds.DICE_SPECS:
-        raise InvalidArgument(f"notation may have at most {bounds.DICE_SPECS} parts, not {len(terms)}")
+    if len(terms) > limits.DICE_SPECS:
+        raise InvalidArgument(f"notation may have at most {limits.DICE_SPECS} parts, not {len(terms)}")
     count = sum(term.what.count for term in terms if isinstance(term.what, Dice))
-    if count > bounds.DICE:
-        raise InvalidArgument(f"at most {bounds.DICE} dice can be thrown at once, not {count}")
+    if count > limits.DICE:
+        raise InvalidArgument(f"at most {limits.DICE} dice can be thrown at once, not {count}")
 
 
 class _Thrower:
-    """Throws, and knows how many dice may still be thrown beyond those that were asked for."""
+    """Rolls dice, and counts how many more may be rolled than the notation asks for."""
 
     def __init__(self, faces: Faces, asked: int) -> None:
         self._faces = faces
-        self._spare = bounds.DICE - asked
+        self._spare = limits.DICE - asked
 
     def throw(self, dice: Dice) -> int:
-        """One die, thrown again as its rule says."""
+        """Roll one die, and reroll it by its rule."""
         shown = self._faces.throw(dice.sides)
         while dice.again is not None and dice.again(shown) and self.may_throw_more():
             shown = self._faces.throw(dice.sides)
@@ -184,7 +183,7 @@ class _Thrower:
         return shown
 
     def may_throw_more(self) -> bool:
-        """Whether there is a die to spare; it counts as thrown."""
+        """Whether another die may be rolled; counts it if so."""
         self._spare -= 1
         return self._spare >= 0
 
@@ -203,7 +202,7 @@ def _throw(term: Term, thrower: _Thrower) -> NotationTerm:
 
 
 def _kept(results: list[int], keep: tuple[str, int] | None) -> list[int]:
-    """Those that count, in the order of the throws."""
+    """Return the results that count, in the order of the rolls."""
     if keep is None:
         return results
     word, number = keep

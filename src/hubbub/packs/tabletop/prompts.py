@@ -1,10 +1,10 @@
-"""What to tell a model that is the game master, or sits beside one. Mechanics only: the story is the table's own."""
+"""Prompts for a model that is, or assists, the game master. They cover mechanics; the story is up to the players."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from hubbub import bounds
+from hubbub.packs.tabletop import limits
 from hubbub.packs.tabletop.backend import every
 from hubbub.packs.tabletop.model import PageRequest
 from hubbub.packs.tabletop.table import Table
@@ -26,11 +26,10 @@ How to run the game:
 - Players decide what their characters do and feel. Ask them; do not decide for them.
 - When the evening is over, call session_end and say in a few sentences where the story stands.
 """
-_RECAP_EVENTS: Final = 40
 
 
 def register(table: Table) -> None:
-    """Put the prompts on the server."""
+    """Register the prompts."""
     backend = table.backend
 
     @table.server.prompt(title="Game master")
@@ -49,7 +48,7 @@ def register(table: Table) -> None:
         Args:
             campaign_id: Which campaign.
         """
-        page = await backend.list_events(campaign_id, PageRequest(_RECAP_EVENTS), newest_first=True)
+        page = await backend.list_events(campaign_id, PageRequest(limits.RECAP_EVENTS), newest_first=True)
         happened = "\n".join(
             f"- {event.created_at:%Y-%m-%d %H:%M} {event.type} {_short(event.data)}" for event in reversed(page.items)
         )
@@ -65,15 +64,15 @@ async def _facts(table: Table, campaign_id: str) -> str:
     lines = [f"Campaign: {campaign.name} ({campaign.id}), game master: {campaign.gm_mode}"]
     if campaign.theme_prompt:
         lines.append(f"Theme: {campaign.theme_prompt}")
-    people = await backend.list_participants(campaign.id, PageRequest(bounds.TABLE_LARGEST_PAGE))
+    people = await backend.list_participants(campaign.id, PageRequest(limits.TABLE_LARGEST_PAGE))
     lines += [f"At the table: {who.display_name} ({who.id}), {who.role}, {who.controller}" for who in people.items]
-    async for actor in every(lambda page: backend.list_actors(campaign.id, page), bounds.TABLE_LARGEST_PAGE):
+    async for actor in every(lambda page: backend.list_actors(campaign.id, page), limits.TABLE_LARGEST_PAGE):
         lines.append(f"{actor.kind}: {actor.name} ({actor.id})" + (f": {actor.notes}" if actor.notes else ""))
-        if len(lines) > bounds.TABLE_LARGEST_PAGE:
+        if len(lines) > limits.TABLE_LARGEST_PAGE:
             break
     return "\n".join(lines) + "\n"
 
 
 def _short(data: dict[str, object]) -> str:
     told = {key: value for key, value in data.items() if key != "rng" and not key.endswith("_id")}
-    return ", ".join(f"{key} {value}" for key, value in told.items())[: bounds.TABLE_NAME_CHARACTERS]
+    return ", ".join(f"{key} {value}" for key, value in told.items())[: limits.TABLE_NAME_CHARACTERS]

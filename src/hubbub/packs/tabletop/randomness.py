@@ -1,34 +1,28 @@
-"""Dice that can be thrown again: a stream of numbers that follows from a seed, in any language.
+"""Reproducible dice: a stream of random numbers derived from a seed, portable to any language.
 
-Block n is SHA-256 of the algorithm's name, the seed and n, both as eight bytes with the
-highest first; each block gives eight numbers of 32 bits. A number that would favour low
-faces is thrown away, so every face of a die is as likely as any other.
+Block n is SHA-256 of the algorithm's name, the seed and n, both as eight bytes in big-endian order. Each block gives
+eight 32-bit numbers. Numbers that would favour low faces are discarded, so all faces of a die are equally likely.
 """
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
-from hubbub import bounds
+from hubbub.packs.tabletop import limits
 from hubbub.packs.tabletop.failures import InvalidArgument
+from hubbub.packs.tabletop.model import Word
 
 ALGORITHM: Final = "hubbub-sha256-v1"
 _WORD: Final = 2**32
 
 
-class RollMode(StrEnum):
+class RollMode(Word):
     """Whether a roll counts, or shows again how one fell."""
 
     LIVE = "LIVE"
     REPLAY = "REPLAY"
-
-    @classmethod
-    def _missing_(cls, value: object) -> "RollMode | None":
-        """In any case, as callers may write every word; msgspec asks here too."""
-        word = value.strip().upper() if isinstance(value, str) else ""
-        return cls(word) if word in cls.__members__ else None
 
 
 class SeedSource(StrEnum):
@@ -38,12 +32,12 @@ class SeedSource(StrEnum):
     SERVER = "SERVER"
 
 
-class RngRequest(msgspec.Struct, frozen=True, kw_only=True):
+class RngRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How to throw: live with a seed that nobody can know, or again with one that is known."""
 
-    seed: int | None = None
+    seed: Annotated[int, msgspec.Meta(ge=0, le=limits.DICE_SEED)] | None = None
     roll_mode: RollMode | None = None
-    """Without one, a seed means REPLAY and no seed means LIVE."""
+    """Without a mode, a seed means REPLAY and no seed means LIVE."""
 
 
 class RngUsed(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +53,7 @@ LIVE: Final = RngRequest()
 
 
 def check_rng(wanted: RngRequest) -> RollMode:
-    """The mode that is asked for, if its seed goes with it.
+    """Return the requested mode, if it is consistent with the seed.
 
     Raises: InvalidArgument.
     """
@@ -70,8 +64,8 @@ def check_rng(wanted: RngRequest) -> RollMode:
         raise InvalidArgument("a LIVE roll takes no seed, the server draws it; use roll_mode REPLAY")
     if mode is RollMode.REPLAY and seed is None:
         raise InvalidArgument("a REPLAY needs the seed of the roll to show again")
-    if seed is not None and not 0 <= seed <= bounds.DICE_SEED:
-        raise InvalidArgument(f"seed must be between 0 and {bounds.DICE_SEED}")
+    if seed is not None and not 0 <= seed <= limits.DICE_SEED:
+        raise InvalidArgument(f"seed must be between 0 and {limits.DICE_SEED}")
     return mode
 
 
@@ -82,20 +76,20 @@ def choose_seed(wanted: RngRequest = LIVE) -> RngUsed:
     """
     mode, seed, source = check_rng(wanted), wanted.seed, SeedSource.CLIENT
     if seed is None:
-        from secrets import randbelow  # Brings hashlib along, which no start needs.
+        from secrets import randbelow  # imports hashlib, which is not needed at startup
 
-        seed, source = randbelow(bounds.DICE_SEED + 1), SeedSource.SERVER
+        seed, source = randbelow(limits.DICE_SEED + 1), SeedSource.SERVER
     return RngUsed(seed_used=seed, rng_algo=ALGORITHM, seed_source=source, roll_mode=mode)
 
 
 class Faces:
-    """Dice thrown one after the other."""
+    """A sequence of rolls that follows from a seed."""
 
     def __init__(self, seed: int) -> None:
         self._words = _words(seed)
 
     def throw(self, sides: int) -> int:
-        """One die."""
+        """Return the next roll of a die with this many sides."""
         fair = _WORD - _WORD % sides
         while (word := next(self._words)) >= fair:
             pass
@@ -103,7 +97,7 @@ class Faces:
 
 
 def _words(seed: int) -> Iterator[int]:
-    from hashlib import sha256  # Not needed before the first roll.
+    from hashlib import sha256  # not needed before the first roll
 
     start = ALGORITHM.encode() + seed.to_bytes(8, "big")
     number = 0

@@ -1,4 +1,4 @@
-"""Dice for a keeper in this process: thrown here, and written to a campaign's events where there is a scene."""
+"""Roll dice in this process, and write rolls with a scene to the campaign's events."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from hubbub.packs.tabletop.randomness import LIVE, RngRequest, RngUsed, RollMode
 
 
 class LocalRolls:
-    """The dice of a keeper; a subclass says where a scene is written down."""
+    """The dice of a backend; a subclass implements `write_roll`."""
 
     async def write_roll(self, scene: Scene, type: str, data: dict[str, Any]) -> int:
-        """Write a roll to the events of its campaign; the number of the event."""
+        """Write a roll to the events of its campaign; return the number of the event."""
         raise NotImplementedError
 
     async def rules_version(self) -> RulesVersion:
@@ -47,7 +47,7 @@ class LocalRolls:
         return duality.resolve(hope, fear, modifier, difficulty)
 
     async def explain(
-        self, hope: int, fear: int, modifier: int = 0, difficulty: int | None = None, *, request_id: str = ""
+        self, hope: int, fear: int, modifier: int = 0, difficulty: int | None = None, *, request_id: str | None = None
     ) -> Explanation:
         return duality.explain(hope, fear, modifier, difficulty)
 

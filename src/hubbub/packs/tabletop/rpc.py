@@ -1,6 +1,6 @@
-"""gRPC: a server and a channel for calls with one message each way. The only importer of grpc.
+"""A gRPC server and channel for unary calls. The only importer of grpc.
 
-Knows nothing of campaigns but the names of their services, which their descriptors tell.
+Knows nothing of campaigns except the services in their descriptors.
 """
 
 from __future__ import annotations
@@ -8,23 +8,28 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from hmac import compare_digest
 from typing import Any, Final, NamedTuple
 
 import grpc
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health
+from grpc_reflection.v1alpha import reflection
 
-from hubbub import bounds
+from hubbub.pack import listen_error
+from hubbub.packs.tabletop import limits
 from hubbub.packs.tabletop.failures import (
     FAILURES,
+    STORE_UNAVAILABLE,
     DeadlineExceeded,
     FailedPrecondition,
     Failure,
     Internal,
     Unavailable,
 )
+from hubbub.packs.tabletop.store_status import StoreStatus
 from hubbub.packs.tabletop.wire import campaign_pb2, duality_pb2, session_pb2
 
 logger = logging.getLogger("hubbub.tabletop")
@@ -39,17 +44,13 @@ _CODES: Final = {
     "Internal": grpc.StatusCode.INTERNAL,
 }
 _TOLD: Final = (("hubbub-told", "1"),)
-"""With a failure that a handler told: its words are for people, those of gRPC itself are not."""
+"""Metadata of failures that a handler raised: their messages are for users, those of gRPC itself are not."""
+_HEALTH_CHECK: Final = "/grpc.health.v1.Health/Check"
 _WORDS: Final = {code: word for word, code in _CODES.items()}
-_SIZES: Final = [
-    ("grpc.max_receive_message_length", bounds.TABLE_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", bounds.TABLE_MESSAGE_BYTES),
-]
 # A second server on the same port must fail, not take half of the calls.
-_SERVER_OPTIONS: Final = [*_SIZES, ("grpc.so_reuseport", 0)]
-# So that a server that comes back is found within a second; the address is the operator's, never a proxy's.
+_SERVER_OPTIONS: Final = [("grpc.so_reuseport", 0)]
+# Reconnect within a second after a server returns; never use a proxy for the operator's address.
 _CHANNEL_OPTIONS: Final = [
-    *_SIZES,
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 500),
     ("grpc.max_reconnect_backoff_ms", 1000),
@@ -57,8 +58,13 @@ _CHANNEL_OPTIONS: Final = [
 ]
 
 
+def _with_sizes(options: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    most = limits.TABLE_MESSAGE_BYTES
+    return [*options, ("grpc.max_receive_message_length", most), ("grpc.max_send_message_length", most)]
+
+
 class Method(NamedTuple):
-    """One call of one service."""
+    """One RPC of one service."""
 
     service: str
     name: str
@@ -67,7 +73,7 @@ class Method(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Where it is called."""
+        """Return the path of the RPC."""
         return f"/{self.service}/{self.name}"
 
 
@@ -87,60 +93,129 @@ def _methods() -> dict[str, Method]:
 
 
 METHODS: Final = _methods()
-"""Every call by its name, which is unique."""
+"""All RPCs by name; the names are unique."""
+
+
+class ServerTls(NamedTuple):
+    """The certificate of a server and its key, in PEM."""
+
+    certificate: bytes
+    key: bytes
+
+
+class ClientTls(NamedTuple):
+    """How a channel verifies its server."""
+
+    authorities: bytes | None = None
+    """Trusted certificates in PEM; None for those of the system."""
+
+
+class _TokenInterceptor(grpc.aio.ServerInterceptor):
+    """Refuses calls without the token. The health check needs none: it reveals only whether the server works."""
+
+    def __init__(self, token: str) -> None:
+        self._expected = f"Bearer {token}".encode()
+
+        async def refuse(request: Any, context: Any) -> None:
+            message = "This campaign server needs a token; set HUBBUB_TABLETOP_TOKEN to the one it was started with"
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, message, _TOLD)
+
+        async def refuse_stream(requests: Any, context: Any) -> None:
+            await refuse(requests, context)
+
+        self._refuse: Any = grpc.unary_unary_rpc_method_handler(refuse)
+        self._refuse_stream: Any = grpc.stream_stream_rpc_method_handler(refuse_stream)
+
+    async def intercept_service(self, continuation: Any, details: Any) -> Any:
+        """Return the handler of the call, or one that refuses it."""
+        if details.method.startswith("/grpc.health."):
+            return await continuation(details)
+        given = next((value for key, value in details.invocation_metadata if key == "authorization"), "")
+        if compare_digest(given.encode(), self._expected):
+            return await continuation(details)
+        is_stream = details.method.startswith("/grpc.reflection.")
+        return self._refuse_stream if is_stream else self._refuse
 
 
 class RpcServer:
-    """Answers calls on one address until it is stopped."""
+    """Serves calls on one address until it is stopped."""
 
-    def __init__(self, handlers: Mapping[str, Handler]) -> None:
-        """Takes a handler for each of `METHODS`; must be made in the event loop that runs it."""
-        self._server = grpc.aio.server(options=_SERVER_OPTIONS)
+    def __init__(
+        self, handlers: Mapping[str, Handler], *, token: str | None = None, tls: ServerTls | None = None
+    ) -> None:
+        """Take a handler for each of `METHODS`; must be called in the event loop that runs the server."""
+        interceptors = [] if token is None else [_TokenInterceptor(token)]
+        self._server = grpc.aio.server(options=_with_sizes(_SERVER_OPTIONS), interceptors=interceptors)
+        self._tls = tls
         self._health = health.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         self._services = sorted({method.service for method in METHODS.values()})
         for service in self._services:
             ours = {
                 name: grpc.unary_unary_rpc_method_handler(
-                    _guarded(handlers[name]), method.request.FromString, method.response.SerializeToString
+                    _guarded(handlers[name]), _reader(method.request), method.response.SerializeToString
                 )
                 for name, method in METHODS.items()
                 if method.service == service
             }
             self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, ours),))
+        health_name = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+        reflection.enable_server_reflection((*self._services, health_name, reflection.SERVICE_NAME), self._server)
 
     async def start(self, address: str) -> int:
-        """Listen; the port.
+        """Listen, and return the port.
 
-        Raises: Unavailable, if the address is taken or not ours.
+        Raises: SettingsError, if the address is in use or not of this machine, or the certificate does not fit its key.
         """
         try:
-            port = self._server.add_insecure_port(address)
+            if self._tls is None:
+                port = self._server.add_insecure_port(address)
+            else:
+                pair = [(self._tls.key, self._tls.certificate)]
+                port = self._server.add_secure_port(address, grpc.ssl_server_credentials(pair))
         except RuntimeError as error:
-            raise Unavailable(f"cannot listen on {address}; is another server there?") from error
+            host, _, given_port = address.rpartition(":")
+            reason = "the address is in use or not of this machine, or the certificate does not fit its key"
+            raise listen_error(host, int(given_port), reason, option="--addr") from error
         await self.tell(is_well=True)
         await self._server.start()
         return port
 
     async def tell(self, *, is_well: bool) -> None:
-        """Let the health service say how we are."""
+        """Set the status of the health service."""
         status = health_pb2.HealthCheckResponse.SERVING if is_well else health_pb2.HealthCheckResponse.NOT_SERVING
         for service in ("", *self._services):
             await self._health.set(service, status)
 
     async def stop(self, grace_s: float) -> None:
-        """Take no new calls, and let those that run end."""
+        """Stop accepting calls, and wait for running ones up to `grace_s`."""
         await self._health.enter_graceful_shutdown()
         await self._server.stop(grace_s)
 
 
+def _reader(kind: type[Message]) -> Callable[[bytes], Message | DecodeError]:
+    """Decode a request. An error is passed to the handler, because gRPC would report it as a fault of the server."""
+
+    def read(data: bytes) -> Message | DecodeError:
+        try:
+            return kind.FromString(data)
+        except DecodeError as error:  # strings must be UTF-8
+            return error
+
+    return read
+
+
 def _guarded(handler: Handler) -> Callable[[Any, Any], Awaitable[Message]]:
     async def handle(request: Any, context: Any) -> Message:
+        if isinstance(request, DecodeError):
+            await context.abort(
+                grpc.StatusCode.INVALID_ARGUMENT, "the request cannot be decoded; strings must be UTF-8", _TOLD
+            )
         try:
             return await handler(request)
         except Failure as failure:
             await context.abort(_CODES[failure.word], failure.message, _TOLD)
-        except Exception:  # The last who can catch it; grpc itself would tell the caller what it says.
+        except Exception:  # The last handler: grpc would send the message of the exception to the caller.
             logger.exception("campaign_server_failed", extra={"request": type(request).__name__})
             await context.abort(grpc.StatusCode.INTERNAL, "the campaign server has a fault; its log tells which")
         raise AssertionError("abort raises")
@@ -149,17 +224,26 @@ def _guarded(handler: Handler) -> Callable[[Any, Any], Awaitable[Message]]:
 
 
 class RpcChannel:
-    """The way to a server, found when it is first needed and again whenever it was lost."""
+    """A connection to a server, opened when it is first needed and again after it was lost."""
 
-    def __init__(self, address: str, *, deadline_s: float, ready_s: float = bounds.TABLE_READY_S) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        deadline_s: float,
+        token: str | None = None,
+        tls: ClientTls | None = None,
+    ) -> None:
+        self.status = StoreStatus()
         self._address = address
+        self._tls = tls
+        self._metadata = () if token is None else (("authorization", f"Bearer {token}"),)
         self._deadline_s = deadline_s
-        self._ready_s = ready_s
         self._channel: grpc.aio.Channel | None = None
         self._calls: dict[str, Any] = {}
 
     async def call(self, name: str, request: Message, *, deadline_s: float = 0) -> Any:
-        """The answer to one call, which may take at least as long as any other, or longer if its own deadline is.
+        """Make one call. `deadline_s` extends the channel's own deadline, and never shortens it.
 
         Raises: Failure.
         """
@@ -169,23 +253,25 @@ class RpcChannel:
         return await self._send(method.path, method.request, method.response, request, most_s)
 
     async def check(self) -> None:
-        """Return if the server says that it is well.
+        """Check that the server reports itself as healthy.
 
         Raises: Failure.
         """
         await self._ready()
         answer = await self._send(
-            "/grpc.health.v1.Health/Check",
+            _HEALTH_CHECK,
             health_pb2.HealthCheckRequest,
             health_pb2.HealthCheckResponse,
             health_pb2.HealthCheckRequest(),
             self._deadline_s,
         )
         if answer.status != health_pb2.HealthCheckResponse.SERVING:
-            raise Unavailable(f"the campaign server at {self._address} runs, but its database does not work")
+            reason = f"the campaign server at {self._address} runs, but its database does not work"
+            raise self._unavailable(STORE_UNAVAILABLE, reason)
+        self.status.record_success("read")
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the channel."""
         channel, self._channel = self._channel, None
         self._calls.clear()
         if channel is not None:
@@ -193,17 +279,28 @@ class RpcChannel:
 
     async def _ready(self) -> None:
         if self._channel is None:
-            self._channel = grpc.aio.insecure_channel(self._address, options=_CHANNEL_OPTIONS)
+            self._channel = self._open()
         if self._channel.get_state(try_to_connect=True) is grpc.ChannelConnectivity.READY:
             return
         try:
-            async with asyncio.timeout(min(self._ready_s, self._deadline_s)):
+            async with asyncio.timeout(min(limits.TABLE_READY_S, self._deadline_s)):
                 await self._channel.channel_ready()
         except TimeoutError:
-            raise Unavailable(
+            raise self._unavailable(
+                STORE_UNAVAILABLE,
                 f"the campaign server at {self._address} cannot be reached; "
-                f"start it with `hubbub campaign-server --addr {self._address}`, or serve without --addr"
+                f"start it with `hubbub campaign-server --addr {self._address}`, or serve without --addr",
             ) from None
+
+    def _open(self) -> grpc.aio.Channel:
+        if self._tls is None:
+            return grpc.aio.insecure_channel(self._address, options=_with_sizes(_CHANNEL_OPTIONS))
+        credentials = grpc.ssl_channel_credentials(self._tls.authorities)
+        return grpc.aio.secure_channel(self._address, credentials, options=_with_sizes(_CHANNEL_OPTIONS))
+
+    def _unavailable(self, message: str, reason: str) -> Unavailable:
+        self.status.record_failure("read", reason)
+        return Unavailable(message, reason=reason)
 
     async def _send(self, path: str, request: Any, response: Any, message: Message, deadline_s: float) -> Any:
         assert self._channel is not None
@@ -211,28 +308,40 @@ class RpcChannel:
         if call is None:
             call = self._calls[path] = self._channel.unary_unary(path, request.SerializeToString, response.FromString)
         try:
-            return await call(message, timeout=deadline_s)
+            answer = await call(message, timeout=deadline_s, metadata=self._metadata)
         except grpc.aio.AioRpcError as error:
             raise self._failure(error, deadline_s) from error
+        if path != _HEALTH_CHECK:  # It answers even if the database does not work.
+            self.status.record_success("read")
+        return answer
 
     def _failure(self, error: grpc.aio.AioRpcError, deadline_s: float) -> Failure:
         word, details = _WORDS.get(error.code()), error.details() or ""
+        place = f"the campaign server at {self._address}"
         if word == "DeadlineExceeded":
             return DeadlineExceeded(
-                f"the campaign server at {self._address} did not answer within {deadline_s:g} s; "
-                "look whether the change was made before trying again"
+                f"the campaign server did not answer within {deadline_s:g} s; "
+                "check whether the change was made before trying again"
             )
-        if word == "Unavailable" and not _is_told(error):
-            return Unavailable(
-                f"the connection to the campaign server at {self._address} was lost; "
-                "look whether the change was made before trying again"
+        if word == "Unavailable":
+            if _is_told(error):
+                return self._unavailable(details or STORE_UNAVAILABLE, f"{place} says: {details}")
+            lost = (
+                "the connection to the campaign server was lost; check whether the change was made before trying again"
+            )
+            return self._unavailable(lost, f"the connection to {place} was lost: {details}")
+        if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+            return self._unavailable(
+                STORE_UNAVAILABLE, f"{place} refuses the token of HUBBUB_TABLETOP_TOKEN: {details}"
             )
         if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
             return FailedPrecondition(
-                f"this is more than fits into one message of {bounds.TABLE_MESSAGE_BYTES >> 20} MB; ask for less"
+                f"this is more than fits into one message of {limits.TABLE_MESSAGE_BYTES >> 20} MB; ask for less"
             )
         if word is None:
-            return Internal(f"the campaign server at {self._address} failed: {error.code().name} {details}".rstrip())
+            reason = f"{place} failed: {error.code().name} {details}".rstrip()
+            logger.error("campaign_server_failed", extra={"reason": reason})
+            return Internal("the campaign server failed; see the log of the server", reason=reason)
         return FAILURES[word](details or word)
 
 

@@ -1,12 +1,12 @@
-"""What can be set about the tabletop pack: where its campaigns are kept."""
+"""Settings of the tabletop pack: where campaigns are stored."""
 
 from typing import Annotated
 
 import msgspec
 
-from hubbub import bounds
-from hubbub.settings import Secret, setting
-from hubbub.settings.serve import HostAndPort
+from hubbub import Secret, setting
+from hubbub.pack import HostAndPort
+from hubbub.packs.tabletop import limits
 
 
 class TabletopSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +27,15 @@ class TabletopSettings(msgspec.Struct, frozen=True, kw_only=True):
             form="URL",
         ),
     ] = None
+    token: Annotated[
+        Secret | None,
+        setting("The token that the campaign server asks of its callers, and that this process sends to it."),
+    ] = None
+    tls: Annotated[bool, setting("Whether the campaign server is reached over TLS.")] = False
+    ca_file: Annotated[
+        str | None,
+        setting("The certificates to trust for it, in PEM, instead of the system's; implies tls.", form="FILE"),
+    ] = None
     deadline_s: Annotated[float, setting("How long one call to the campaign server may take.", gt=0, le=600)] = (
-        bounds.TABLE_CALL_S
+        limits.TABLE_CALL_S
     )

@@ -1,7 +1,7 @@
-"""A whole campaign as one document, to keep it elsewhere or to move it.
+"""A whole campaign as one document, to archive it or to move it.
 
-The document has everything under its own ids, so that links and events stay true. Whoever
-takes one in checks it here first, because it may come from anybody.
+The document keeps all ids, so that references and events stay valid. An import validates it here first, because it is
+untrusted input.
 """
 
 import re
@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 from msgspec import UNSET
 
-from hubbub import bounds
-from hubbub.errors import InvalidParams
-from hubbub.packs.tabletop import checks
+from hubbub import InvalidParams
+from hubbub.packs.tabletop import checks, limits
 from hubbub.packs.tabletop.failures import InvalidArgument
 from hubbub.packs.tabletop.model import (
     GM_CONTROL,
@@ -28,7 +27,7 @@ from hubbub.packs.tabletop.model import (
 )
 
 if TYPE_CHECKING:
-    from hubbub.store.journal import Chain
+    from hubbub.pack.store import Chain
 
 FORMAT: Final = "hubbub-tabletop-campaign"
 _TIMES: Final = ("created_at", "updated_at", "started_at", "ended_at")
@@ -44,25 +43,25 @@ class CampaignDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     participants: tuple[Participant, ...] = ()
     actors: tuple[Actor, ...] = ()
     controls: tuple[Control, ...] = ()
-    """Who controls which actor; actors that nobody controls are not here."""
+    """Who controls which actor; actors without a controller are left out."""
     sessions: tuple[Session, ...] = ()
     events: tuple[Event, ...] = ()
     """All of them, or none."""
 
 
 def read_document(text: bytes) -> CampaignDocument:
-    """A document from its JSON.
+    """Parse a document from its JSON.
 
     Raises: InvalidArgument.
     """
     try:
         return msgspec.json.decode(text, type=CampaignDocument)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # invalid UTF-8 raises another ValueError than DecodeError
         raise InvalidArgument(f"this is no document of a campaign: {error}") from error
 
 
 def check_document(document: CampaignDocument) -> None:
-    """Refuse a document that no export can have written.
+    """Refuse a document that an export cannot have written.
 
     Raises: InvalidArgument.
     """
@@ -107,14 +106,14 @@ def _owned(document: CampaignDocument) -> Iterable[tuple[str, Any]]:
 
 def _check_ids(what: str, identifiers: list[str]) -> None:
     for identifier in identifiers:
-        if len(identifier) > bounds.TABLE_ID_CHARACTERS or not _ID.fullmatch(identifier):
+        if len(identifier) > limits.TABLE_ID_CHARACTERS or not _ID.fullmatch(identifier):
             raise InvalidArgument(f"the document has a malformed {what} id")
     if len(set(identifiers)) < len(identifiers):
         raise InvalidArgument(f"the document has a {what} twice")
 
 
 def _check_times(what: str, record: msgspec.Struct) -> None:
-    """Times are written in UTC and in whole seconds; others would not be the same when they are read again."""
+    """Refuse times that are not UTC or have fractions of seconds, because they would change when they are stored."""
     for name in _TIMES:
         time = getattr(record, name, UNSET)
         if time is not UNSET and (time.utcoffset() != timedelta(0) or time.microsecond):
@@ -141,14 +140,14 @@ def _check_sessions(document: CampaignDocument) -> None:
 
 
 def _check_events(document: CampaignDocument) -> None:
-    """Every hash must be right, or the events would tell of changes that nobody made here."""
-    from hubbub.store.journal import Chain  # Not needed before the first import.
+    """Verify all hashes; otherwise the events could record changes that never happened."""
+    from hubbub.pack.store import Chain  # not needed before the first import
 
     sessions = {None, *(session.id for session in document.sessions)}
     chain = Chain()
     for number, event in enumerate(document.events, start=1):
         checks.name(event.type, "event type")
-        checks.event_data(event.data, bounds.TABLE_IMPORTED_EVENT_BYTES)
+        checks.event_data(event.data, limits.TABLE_IMPORTED_EVENT_BYTES)
         if event.seq != number or event.session_id not in sessions or not _holds(chain, event):
             raise InvalidArgument(f"event {number} of the document is not as it was written")
 

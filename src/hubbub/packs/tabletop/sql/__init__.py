@@ -1,16 +1,16 @@
-"""Campaigns in a database: tables, and the transactions on them as plain functions of a connection.
+"""Campaigns in a database: tables, and transactions as plain functions of a connection.
 
-`hubbub.packs.tabletop.store_backend` runs them; nobody else does. Each module, and SQLAlchemy
-with the first, is loaded when it is first used: most starts of a server never need them.
+Only `hubbub.packs.tabletop.store_backend` runs them. Each module, and SQLAlchemy with the first, is loaded when it is
+first used: most server processes never need them.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hubbub.packs.tabletop.sql import actors, campaigns, events, opening, sessions, transfer
+    from hubbub.packs.tabletop.sql import actors, campaigns, events, participants, sessions, tables, transfer
 
-__all__ = ["actors", "campaigns", "events", "opening", "sessions", "transfer"]
+__all__ = ["actors", "campaigns", "events", "participants", "sessions", "tables", "transfer"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What happened in a campaign: written in the transaction of the change itself, chained by hashes."""
+"""The events of a campaign: written in the transaction of the change itself, chained by hashes."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from typing import Any
 
 import msgspec
 
-from hubbub.errors import InvalidParams
-from hubbub.packs.tabletop import checks
+from hubbub import InvalidParams
+from hubbub.pack.store import GENESIS, Chain, Connection, Row, add_row, link, select, update
+from hubbub.packs.tabletop import checks, limits
 from hubbub.packs.tabletop.failures import FailedPrecondition, InvalidArgument
-from hubbub.packs.tabletop.model import Event, Page, PageRequest, Scene, SessionStatus
+from hubbub.packs.tabletop.model import FIRST_PAGE, Event, Page, PageRequest, Scene, SessionStatus
 from hubbub.packs.tabletop.sql.finding import as_time, cut, find, find_campaign, now
 from hubbub.packs.tabletop.sql.tables import actors, campaigns, events, sessions
-from hubbub.store.journal import GENESIS, Chain, link
-from hubbub.store.sql import Connection, Row, add_row, select, update
 
 
 def write_first(connection: Connection, campaign: dict[str, Any], type: str, data: dict[str, Any]) -> None:
-    """Make a campaign with its first event."""
+    """Create a campaign with its first event."""
     event = _chain(campaign["id"], 1, type, None, data, GENESIS)
     add_row(connection, campaigns, {**campaign, "event_count": 1, "event_hash": event.hash})
     _insert(connection, event)
@@ -26,7 +25,7 @@ def write_first(connection: Connection, campaign: dict[str, Any], type: str, dat
 def write_imported(
     connection: Connection, campaign: dict[str, Any], history: tuple[Event, ...], data: dict[str, Any]
 ) -> None:
-    """Make a campaign with the events that it brings along, which were checked, and one that tells of its coming."""
+    """Create a campaign with its imported events, which were verified, and an event that records the import."""
     previous_hash = history[-1].hash if history else GENESIS
     event = _chain(campaign["id"], len(history) + 1, "campaign.imported", None, data, previous_hash)
     add_row(connection, campaigns, {**campaign, "event_count": event.seq, "event_hash": event.hash})
@@ -42,7 +41,7 @@ def write(
     session_id: str | None = None,
     **changes: Any,
 ) -> Event:
-    """Add an event to a campaign whose row was found in order to change it, with other changes of that row."""
+    """Append an event, with other changes of the campaign's row, which must have been locked by `find_campaign`."""
     event = _chain(campaign.id, campaign.event_count + 1, type, session_id, data, campaign.event_hash)
     connection.execute(
         update(campaigns)
@@ -54,7 +53,7 @@ def write(
 
 
 def write_in_scene(connection: Connection, scene: Scene, type: str, data: dict[str, Any]) -> Event:
-    """Add an event that happens somewhere in the story, if it can happen there."""
+    """Append an event to a scene, if its session is active and its actor exists."""
     campaign_id = checks.identifier(scene.campaign_id, "campaign")
     campaign = find_campaign(connection, campaign_id, to_change=True)
     session_id = None
@@ -71,22 +70,22 @@ def write_in_scene(connection: Connection, scene: Scene, type: str, data: dict[s
 
 
 def append(connection: Connection, scene: Scene, type: str, data: dict[str, Any]) -> Event:
-    """Add what a caller has to tell."""
+    """Append an event that a caller wrote."""
     return write_in_scene(connection, scene, checks.event_type(type), checks.event_data(data))
 
 
 def page(
     connection: Connection,
     campaign_id: str,
-    request: PageRequest,
+    page: PageRequest = FIRST_PAGE,
     *,
-    session_id: str | None,
-    type: str | None,
-    newest_first: bool,
+    session_id: str | None = None,
+    type: str | None = None,
+    newest_first: bool = False,
 ) -> Page[Event]:
-    """Events in order, or backwards."""
+    """Return one page of events, oldest or newest first."""
     campaign_id = checks.identifier(campaign_id, "campaign")
-    start, size = checks.page_start(request), checks.page_size(request)
+    start, size = checks.page_start(page), checks.page_size(page)
     find_campaign(connection, campaign_id)
     query = select(events).where(events.c.campaign_id == campaign_id)
     if session_id is not None:
@@ -101,13 +100,13 @@ def page(
     return cut(connection, query, size, "seq", _read)
 
 
-def first_break(connection: Connection, campaign_id: str, page_size: int) -> int | None:
-    """The number of the first event that was changed, left out or added by somebody else."""
+def first_break(connection: Connection, campaign_id: str) -> int | None:
+    """Return the number of the first event that was changed, removed or inserted; None if all are intact."""
     campaign = find_campaign(connection, checks.identifier(campaign_id, "campaign"))
     chain, seq = Chain(), 0
     while True:
         query = select(events).where(events.c.campaign_id == campaign.id, events.c.seq > seq)
-        rows = connection.execute(query.order_by(events.c.seq).limit(page_size)).all()
+        rows = connection.execute(query.order_by(events.c.seq).limit(limits.TABLE_LARGEST_PAGE)).all()
         for row in rows:
             if row.seq != seq + 1 or not _holds(chain, row):
                 return seq + 1

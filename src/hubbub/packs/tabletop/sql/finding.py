@@ -1,40 +1,51 @@
-"""How a record is found, a list is cut into pages, and a new record gets its id and its time."""
+"""Find, read and write records, split lists into pages, and create ids and timestamps."""
 
 from __future__ import annotations
 
 import secrets
 import time
 from base64 import b32encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from enum import StrEnum
+from functools import cache
+from typing import Any, TypeVar, get_args, get_type_hints
 
+import msgspec
+from msgspec import UNSET
+
+from hubbub.pack.store import Connection, Row, Select, Table, select
 from hubbub.packs.tabletop import checks
 from hubbub.packs.tabletop.failures import InvalidArgument, NotFound
 from hubbub.packs.tabletop.model import Page, PageRequest
 from hubbub.packs.tabletop.sql.tables import campaigns
-from hubbub.store.sql import Connection, Row, Select, Table, select
 
+S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
 
 
 def new_id(prefix: str) -> str:
-    """An id that nobody can guess: 128 bits."""
+    """Return a random id of 128 bits, which cannot be guessed."""
     return f"{prefix}_{b32encode(secrets.token_bytes(16)).decode().rstrip('=').lower()}"
 
 
 def now() -> int:
-    """Seconds since 1970."""
+    """Return the seconds since 1970."""
     return int(time.time())
 
 
+def not_before(earlier: int) -> int:
+    """Return the current time, but not before an earlier time of the same record: a clock may be set back."""
+    return max(now(), earlier)
+
+
 def as_time(seconds: int) -> datetime:
-    """The same as told to callers."""
+    """Convert seconds since 1970 to the form that callers see."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
 def find_campaign(connection: Connection, campaign_id: str, *, to_change: bool = False) -> Row[Any]:
-    """A campaign's row. To change it, or anything in it, others that want to do the same wait."""
+    """Return a campaign's row. `to_change` locks it, so that changes of one campaign happen one after the other."""
     query = select(campaigns).where(campaigns.c.id == campaign_id)
     row = connection.execute(query.with_for_update() if to_change else query).first()
     if row is None:
@@ -43,7 +54,7 @@ def find_campaign(connection: Connection, campaign_id: str, *, to_change: bool =
 
 
 def find(connection: Connection, table: Table, what: str, campaign_id: str, identifier: str) -> Row[Any]:
-    """The row of something in a campaign."""
+    """Return the row of something in a campaign."""
     row = connection.execute(select(table).where(table.c.id == identifier)).first()
     if row is not None and row.campaign_id == campaign_id:
         return row
@@ -53,19 +64,51 @@ def find(connection: Connection, table: Table, what: str, campaign_id: str, iden
     raise InvalidArgument(f"{what} {identifier} belongs to another campaign")
 
 
-def page_of(
-    connection: Connection, table: Table, page: PageRequest, read: Callable[[Row[Any]], T], *conditions: Any
-) -> Page[T]:
-    """Rows in the order in which they were made."""
+def page_of(connection: Connection, table: Table, page: PageRequest, kind: type[S], *conditions: Any) -> Page[S]:
+    """Return one page of records, in the order of creation."""
     start = checks.page_start(page)
     query = select(table).where(*conditions)
     if start is not None:
         query = query.where(table.c.position > start)
-    return cut(connection, query.order_by(table.c.position), checks.page_size(page), "position", read)
+    query = query.order_by(table.c.position)
+    return cut(connection, query, checks.page_size(page), "position", lambda row: read_record(kind, row._mapping))
 
 
 def cut(connection: Connection, query: Select[Any], size: int, position: str, read: Callable[[Row[Any]], T]) -> Page[T]:
-    """The first rows of a query, with a token if there are more."""
+    """Return the first `size` rows of a query, with a token if there are more."""
     rows = connection.execute(query.limit(size + 1)).all()
     token = str(getattr(rows[size - 1], position)) if len(rows) > size else ""
     return Page(tuple(read(row) for row in rows[:size]), token)
+
+
+def read_record(kind: type[S], values: Mapping[Any, Any]) -> S:
+    """Build a record from the columns that have the names of its fields."""
+    return kind(**{name: read(values[name]) for name, read in _readers(kind)})
+
+
+@cache
+def _readers(kind: type[msgspec.Struct]) -> list[tuple[str, Callable[[Any], Any]]]:
+    """Return the conversion of each column: times are seconds, and null stands for an unset time."""
+    readers: list[tuple[str, Callable[[Any], Any]]] = []
+    for name, hint in get_type_hints(kind).items():
+        if hint is datetime:
+            readers.append((name, as_time))
+        elif datetime in get_args(hint):
+            readers.append((name, lambda seconds: UNSET if seconds is None else as_time(seconds)))
+        else:
+            is_word = isinstance(hint, type) and issubclass(hint, StrEnum)
+            readers.append((name, hint if is_word else lambda value: value))
+    return readers
+
+
+def write_record(record: msgspec.Struct) -> dict[str, Any]:
+    """Return the columns of a record; the inverse of `read_record`."""
+    return {name: _column(value) for name, value in msgspec.structs.asdict(record).items()}
+
+
+def _column(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return int(value.timestamp())
+    if isinstance(value, StrEnum):
+        return value.value
+    return None if value is UNSET else value

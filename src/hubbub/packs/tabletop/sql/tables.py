@@ -1,12 +1,14 @@
-"""The tables of the tabletop pack. What `versions` makes of an empty database must be the same."""
+"""The tables of the tabletop pack. The migrations in `versions` must produce the same schema."""
 
 from pathlib import Path
 from typing import Final
 
-from hubbub.store.sql import (
+from hubbub.pack.store import (
     BigInteger,
     CheckConstraint,
     Column,
+    Connection,
+    Database,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
@@ -17,7 +19,10 @@ from hubbub.store.sql import (
     Table,
     Text,
     UniqueConstraint,
+    open_database,
     position_column,
+    read_url,
+    select,
     text,
 )
 
@@ -36,7 +41,7 @@ campaigns = Table(
     Column("participant_count", Integer, nullable=False),
     Column("actor_count", Integer, nullable=False),
     Column("event_count", BigInteger, nullable=False),
-    Column("event_hash", Text, nullable=False),  # Of the last event: shows when the end of the chain is cut off.
+    Column("event_hash", Text, nullable=False),  # hash of the last event: reveals a truncated chain
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     sqlite_autoincrement=True,
@@ -129,3 +134,21 @@ events = Table(
     PrimaryKeyConstraint("campaign_id", "seq"),
     Index("tabletop_events_of_session", "campaign_id", "session_id", "seq"),
 )
+
+
+async def open_tables(url: str) -> Database:
+    """Open the database and apply missing migrations.
+
+    Raises: StoreFailed, or SettingsError for an invalid URL.
+    """
+    return await open_database(read_url(url), SCHEMA)
+
+
+def look(connection: Connection) -> None:
+    """Check that the tables can be read."""
+    connection.execute(select(campaigns.c.id).limit(1)).first()
+
+
+def touch(connection: Connection) -> None:
+    """Check that the database can be written, without changing it."""
+    connection.execute(text(f"UPDATE {SCHEMA.version_table} SET version_num = version_num"))

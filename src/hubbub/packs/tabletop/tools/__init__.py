@@ -1,5 +1,4 @@
-"""The tools of the pack, each file one kind; `register(table)` puts them on the table's server.
+"""The tools of the pack, one kind in each file; `register(table)` adds them to the table's server.
 
-They read words and fill in what the context knows; whatever can go wrong otherwise, the
-keeper says itself.
+They convert arguments and fill in missing ones from the context. All other errors are raised by the backend.
 """

@@ -1,14 +1,19 @@
-"""Actors: the characters of the story, and who controls them."""
+"""Tools for actors, the characters of the story, and who controls them."""
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from hubbub import Context
-from hubbub.packs.tabletop.addresses import ACTORS_CHANGED, ACTORS_COUNTED
-from hubbub.packs.tabletop.arguments import CampaignId, ContextId, PageSize, PageToken
 from hubbub.packs.tabletop.model import Actor, ActorChange, ActorKind, Control, PageRequest
-from hubbub.packs.tabletop.table import Table
-from hubbub.packs.tabletop.words import read_word
+from hubbub.packs.tabletop.table import (
+    ACTORS_CHANGED,
+    ACTORS_COUNTED,
+    CampaignId,
+    ContextId,
+    PageSize,
+    PageToken,
+    Table,
+)
 
 
 class ActorPage(msgspec.Struct, frozen=True):
@@ -19,7 +24,7 @@ class ActorPage(msgspec.Struct, frozen=True):
 
 
 def register(table: Table) -> None:
-    """Put the tools on the server."""
+    """Register the tools."""
     _register_actors(table)
     _register_control(table)
 
@@ -32,7 +37,7 @@ def _register_actors(table: Table) -> None:
         *,
         campaign_id: CampaignId = None,
         name: str,
-        kind: str,
+        kind: ActorKind,
         notes: str = "",
         context_id: ContextId = None,
         context: Context,
@@ -44,8 +49,7 @@ def _register_actors(table: Table) -> None:
             kind: PC, whom a player plays, or NPC.
             notes: What else there is to know.
         """
-        word = read_word(ActorKind, kind, "kind")
-        made = await backend.create_actor(campaign_of(context.scope, campaign_id, context_id), name, word, notes)
+        made = await backend.create_actor(campaign_of(context.scope, campaign_id, context_id), name, kind, notes)
         table.changed(ACTORS_COUNTED, made.campaign_id)
         return made
 
@@ -80,7 +84,7 @@ def _register_actors(table: Table) -> None:
         campaign_id: CampaignId = None,
         actor_id: str,
         name: str | None = None,
-        kind: str | None = None,
+        kind: ActorKind | None = None,
         notes: str | None = None,
         context_id: ContextId = None,
         context: Context,
@@ -89,11 +93,10 @@ def _register_actors(table: Table) -> None:
 
         Args:
             name: What the character is called from now on.
-            kind: PC or NPC.
+            kind: PC, whom a player plays, or NPC.
             notes: What else there is to know; replaces what was written before.
         """
-        word = None if kind is None else read_word(ActorKind, kind, "kind")
-        change = ActorChange(name=name, kind=word, notes=notes)
+        change = ActorChange(name=name, kind=kind, notes=notes)
         changed = await backend.update_actor(campaign_of(context.scope, campaign_id, context_id), actor_id, change)
         table.changed(ACTORS_CHANGED, changed.campaign_id)
         return changed

@@ -1,14 +1,11 @@
-"""Campaigns: make one, find one again."""
+"""Tools to create and find campaigns."""
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from hubbub import Context
-from hubbub.packs.tabletop.addresses import CAMPAIGN_CHANGED
-from hubbub.packs.tabletop.arguments import CampaignId, ContextId, PageSize, PageToken
 from hubbub.packs.tabletop.model import Campaign, GmMode, PageRequest
-from hubbub.packs.tabletop.table import Table
-from hubbub.packs.tabletop.words import read_word
+from hubbub.packs.tabletop.table import CAMPAIGN_CHANGED, CampaignId, ContextId, PageSize, PageToken, Table
 
 
 class CampaignCreated(msgspec.Struct, frozen=True):
@@ -30,19 +27,19 @@ class CampaignPage(msgspec.Struct, frozen=True):
 
 
 def register(table: Table) -> None:
-    """Put the tools on the server."""
+    """Register the tools."""
     backend = table.backend
 
     @table.writes
-    async def campaign_create(*, name: str, gm_mode: str, theme_prompt: str = "") -> CampaignCreated:
+    async def campaign_create(*, name: str, gm_mode: GmMode, theme_prompt: str = "") -> CampaignCreated:
         """Create a campaign.
 
         Args:
             name: What it is called.
-            gm_mode: Who is the game master: HUMAN, AI or HYBRID.
+            gm_mode: Who is the game master.
             theme_prompt: What it is about, in a few sentences.
         """
-        made = await backend.create_campaign(name, read_word(GmMode, gm_mode, "gm_mode"), theme_prompt)
+        made = await backend.create_campaign(name, gm_mode, theme_prompt)
         table.changed(CAMPAIGN_CHANGED, made.id)
         return CampaignCreated(
             made.id, made.name, made.gm_mode, made.participant_count, made.actor_count, made.theme_prompt

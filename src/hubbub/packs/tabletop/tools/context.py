@@ -1,4 +1,4 @@
-"""`set_context`: choose what the calls that follow are about."""
+"""`set_context`: choose the campaign, session and participant of later calls."""
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -14,11 +14,11 @@ class ContextSet(msgspec.Struct, frozen=True):
 
     context: Choice
     context_id: str | UnsetType = UNSET
-    """Stands for it where the server cannot know a caller again: give it with later calls."""
+    """Set if the server cannot recognise the caller again: the caller sends it with later calls."""
 
 
 def register(table: Table) -> None:
-    """Put the tool on the server."""
+    """Register the tool."""
 
     @table.overwrites
     async def set_context(
@@ -40,13 +40,13 @@ def register(table: Table) -> None:
             participant_id: A participant of that campaign: whom you act for.
         """
         choice = await _checked(table, campaign_id, session_id, participant_id)
-        context_id = table.contexts.keep(context.scope, choice)
+        context_id = table.contexts.keep(context.scope, choice, owner=context.caller.owner)
         table.context_changed(context.scope)
         return ContextSet(choice, UNSET if context_id is None else context_id)
 
 
 async def _checked(table: Table, campaign_id: str, session_id: str | None, participant_id: str | None) -> Choice:
-    """The choice, if all of it exists and belongs together; nothing is kept before."""
+    """Return the choice, if all of it exists and belongs to the campaign. Stores nothing."""
     given = {"campaign_id": campaign_id, "session_id": session_id, "participant_id": participant_id}
     for name, value in given.items():
         if value is not None and not value.strip():

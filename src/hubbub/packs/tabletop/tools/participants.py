@@ -1,14 +1,20 @@
-"""Participants: who sits at the table."""
+"""Tools for the participants of a campaign."""
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from hubbub import Context
-from hubbub.packs.tabletop.addresses import ACTORS_CHANGED, PARTICIPANTS_CHANGED, PARTICIPANTS_COUNTED
-from hubbub.packs.tabletop.arguments import CampaignId, ContextId, PageSize, PageToken
 from hubbub.packs.tabletop.model import Controller, PageRequest, Participant, ParticipantChange, Role
-from hubbub.packs.tabletop.table import Table
-from hubbub.packs.tabletop.words import read_word
+from hubbub.packs.tabletop.table import (
+    ACTORS_CHANGED,
+    PARTICIPANTS_CHANGED,
+    PARTICIPANTS_COUNTED,
+    CampaignId,
+    ContextId,
+    PageSize,
+    PageToken,
+    Table,
+)
 
 
 class ParticipantPage(msgspec.Struct, frozen=True):
@@ -19,7 +25,7 @@ class ParticipantPage(msgspec.Struct, frozen=True):
 
 
 def register(table: Table) -> None:
-    """Put the tools on the server."""
+    """Register the tools."""
     backend, campaign_of = table.backend, table.contexts.campaign
 
     @table.writes
@@ -27,8 +33,8 @@ def register(table: Table) -> None:
         *,
         campaign_id: CampaignId = None,
         display_name: str,
-        role: str,
-        controller: str | None = None,
+        role: Role,
+        controller: Controller | None = None,
         context_id: ContextId = None,
         context: Context,
     ) -> Participant:
@@ -36,13 +42,11 @@ def register(table: Table) -> None:
 
         Args:
             display_name: What everybody calls them.
-            role: GM or PLAYER.
-            controller: Who is behind them: HUMAN (if left out) or AI.
+            role: What they do at the table.
+            controller: Who is behind them; HUMAN if left out.
         """
-        words = read_word(Role, role, "role"), _controller(controller) or Controller.HUMAN
-        made = await backend.create_participant(
-            campaign_of(context.scope, campaign_id, context_id), display_name, *words
-        )
+        campaign = campaign_of(context.scope, campaign_id, context_id)
+        made = await backend.create_participant(campaign, display_name, role, controller or Controller.HUMAN)
         table.changed(PARTICIPANTS_COUNTED, made.campaign_id)
         return made
 
@@ -77,8 +81,8 @@ def register(table: Table) -> None:
         campaign_id: CampaignId = None,
         participant_id: str,
         display_name: str | None = None,
-        role: str | None = None,
-        controller: str | None = None,
+        role: Role | None = None,
+        controller: Controller | None = None,
         context_id: ContextId = None,
         context: Context,
     ) -> Participant:
@@ -86,14 +90,10 @@ def register(table: Table) -> None:
 
         Args:
             display_name: What everybody calls them from now on.
-            role: GM or PLAYER.
-            controller: HUMAN or AI.
+            role: What they do at the table from now on.
+            controller: Who is behind them from now on.
         """
-        change = ParticipantChange(
-            display_name=display_name,
-            role=None if role is None else read_word(Role, role, "role"),
-            controller=_controller(controller),
-        )
+        change = ParticipantChange(display_name=display_name, role=role, controller=controller)
         campaign = campaign_of(context.scope, campaign_id, context_id)
         changed = await backend.update_participant(campaign, participant_id, change)
         table.changed(PARTICIPANTS_CHANGED, changed.campaign_id)
@@ -111,7 +111,3 @@ def register(table: Table) -> None:
         gone = await backend.delete_participant(campaign_of(context.scope, campaign_id, context_id), participant_id)
         table.changed((*PARTICIPANTS_COUNTED, *ACTORS_CHANGED), gone.campaign_id)
         return gone
-
-
-def _controller(text: str | None) -> Controller | None:
-    return None if text is None else read_word(Controller, text, "controller")

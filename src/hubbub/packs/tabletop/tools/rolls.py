@@ -1,4 +1,4 @@
-"""Dice: the Duality tools and pools of any dice."""
+"""Tools for Duality dice and pools of arbitrary dice."""
 
 import asyncio
 from typing import Annotated, Any, Final
@@ -6,24 +6,26 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from hubbub import Context, Image
-from hubbub.packs.tabletop import checks
-from hubbub.packs.tabletop.arguments import CampaignId, ContextId, SessionId
+from hubbub import Context, Image, Text
+from hubbub.pack import own_meta
+from hubbub.packs.tabletop import checks, limits
 from hubbub.packs.tabletop.chart import PNG, draw
 from hubbub.packs.tabletop.dice import DiceRoll, DiceSpec
-from hubbub.packs.tabletop.duality import Explanation, Probability, Resolution, RulesVersion
+from hubbub.packs.tabletop.duality import SIDES, Explanation, Probability, Resolution, RulesVersion
 from hubbub.packs.tabletop.notation import NotationTerm
 from hubbub.packs.tabletop.randomness import LIVE, RngRequest, RngUsed
-from hubbub.packs.tabletop.table import Table
+from hubbub.packs.tabletop.table import CampaignId, ContextId, SessionId, Table
 
-RNG: Final = "hubbub/rng"
-"""In `_meta` of a result: what shows the same roll again."""
-EVENT_SEQ: Final = "hubbub/event_seq"
-"""In `_meta` of a result: the number of the event that tells of the roll."""
-REQUEST_ID: Final = "hubbub/request_id"
+RNG: Final = "rng"
+"""Key in `_meta` of a result: the parameters that reproduce the roll."""
+EVENT_SEQ: Final = "event_seq"
+"""Key in `_meta` of a result: the number of the event that records the roll."""
+REQUEST_ID: Final = "request_id"
 
-Modifier = Annotated[int, Meta(description="Added to the sum of the dice.")]
-Difficulty = Annotated[int | None, Meta(description="What the total must reach, from 0 on; left out if there is none.")]
+Face = Annotated[int, Meta(ge=1, le=SIDES)]
+Modifier = Annotated[int, Meta(ge=-limits.INT32 - 1, le=limits.INT32, description="Added to the sum of the dice.")]
+Target = Annotated[int, Meta(ge=0, le=limits.INT32)]
+Difficulty = Annotated[Target | None, Meta(description="What the total must reach; left out if there is none.")]
 Rng = Annotated[
     RngRequest | None,
     Meta(description="Give {} to be told the seed of the roll, or the seed of an earlier roll to see it again."),
@@ -39,7 +41,7 @@ class ActionRolled(Resolution, frozen=True, kw_only=True):
     """What fell and what it means; `rng` where it was asked for, `advantage` where such a die was thrown."""
 
     advantage: int | UnsetType = UNSET
-    """What it added to the total, or below zero what it took away."""
+    """Value that the die added to the total; negative if it was subtracted."""
     rng: RngUsed | UnsetType = UNSET
 
 
@@ -61,7 +63,7 @@ class DiceRolled(msgspec.Struct, frozen=True):
 
 
 def register(table: Table) -> None:
-    """Put the tools on the server."""
+    """Register the tools."""
     _register_rolls(table)
     _register_rules(table)
 
@@ -109,7 +111,7 @@ def _register_rolls(table: Table) -> None:
     @table.writes
     async def roll_dice(
         *,
-        dice: list[DiceSpec],
+        dice: Annotated[list[DiceSpec], Meta(min_length=1, max_length=limits.DICE_SPECS)],
         rng: Rng = None,
         campaign_id: CampaignId = None,
         session_id: SessionId = None,
@@ -122,7 +124,7 @@ def _register_rolls(table: Table) -> None:
         In a campaign, named here or in the context, the roll is written to the campaign's events.
 
         Args:
-            dice: Which dice: up to 50 kinds, each with sides and count; 1000 dice in all.
+            dice: Which dice, kind by kind; 1000 dice in all at most.
         """
         scene = scene_of(context.scope, campaign_id, session_id, actor_id, context_id)
         result = await backend.roll_dice(dice, rng=rng or LIVE, scene=scene)
@@ -132,7 +134,7 @@ def _register_rolls(table: Table) -> None:
     @table.writes
     async def roll_notation(
         *,
-        notation: str,
+        notation: Annotated[str, Meta(max_length=limits.NOTATION_CHARACTERS)],
         rng: Rng = None,
         campaign_id: CampaignId = None,
         session_id: SessionId = None,
@@ -167,24 +169,24 @@ def _register_rules(table: Table) -> None:
     @table.reads
     async def duality_outcome(
         *,
-        hope: int,
-        fear: int,
+        hope: Face,
+        fear: Face,
         modifier: Modifier = 0,
         difficulty: Difficulty = None,
     ) -> Resolution:
         """Evaluate Hope and Fear dice that have already fallen, without rolling.
 
         Args:
-            hope: What the Hope die shows, 1 to 12.
-            fear: What the Fear die shows, 1 to 12.
+            hope: What the Hope die shows.
+            fear: What the Fear die shows.
         """
         return await backend.resolve(hope, fear, modifier, difficulty)
 
     @table.reads
     async def duality_explain(
         *,
-        hope: int,
-        fear: int,
+        hope: Face,
+        fear: Face,
         modifier: Modifier = 0,
         difficulty: Difficulty = None,
         request_id: str | None = None,
@@ -193,17 +195,17 @@ def _register_rules(table: Table) -> None:
         """Explain the outcome of Hope and Fear dice that have already fallen, step by step.
 
         Args:
-            hope: What the Hope die shows, 1 to 12.
-            fear: What the Fear die shows, 1 to 12.
+            hope: What the Hope die shows.
+            fear: What the Fear die shows.
             request_id: A name of your own for this question; it comes back in _meta.
         """
         if request_id is not None:
-            context.result_meta[REQUEST_ID] = checks.optional_name(request_id, "request id")
-        return await backend.explain(hope, fear, modifier, difficulty, request_id=request_id or "")
+            _say(context, REQUEST_ID, checks.optional_name(request_id, "request id"))
+        return await backend.explain(hope, fear, modifier, difficulty, request_id=request_id)
 
     @table.reads
     async def duality_probability(
-        *, modifier: Modifier = 0, difficulty: int, advantage: Advantage = False, disadvantage: Disadvantage = False
+        *, modifier: Modifier = 0, difficulty: Target, advantage: Advantage = False, disadvantage: Disadvantage = False
     ) -> Probability:
         """Count exactly how many of the 144 falls of the two dice have each outcome.
 
@@ -211,30 +213,34 @@ def _register_rules(table: Table) -> None:
         advantage or disadvantage the falls of all three dice are counted, which are 864.
 
         Args:
-            difficulty: What the total must reach, from 0 on.
+            difficulty: What the total must reach.
         """
         return await backend.probability(modifier, difficulty, advantage - disadvantage)
 
     @table.reads
     async def duality_chart(
-        *, modifier: Modifier = 0, difficulty: int, advantage: Advantage = False, disadvantage: Disadvantage = False
-    ) -> Image:
-        """Draw the exact odds of each outcome as a PNG picture.
+        *, modifier: Modifier = 0, difficulty: Target, advantage: Advantage = False, disadvantage: Disadvantage = False
+    ) -> list[Image | Text]:
+        """Draw the exact odds of each outcome as a PNG picture, with the numbers as text.
 
         Args:
-            difficulty: What the total must reach, from 0 on.
+            difficulty: What the total must reach.
         """
         odds = await backend.probability(modifier, difficulty, advantage - disadvantage)
-        return Image(await asyncio.to_thread(draw, odds, _title(modifier, difficulty, advantage - disadvantage)), PNG)
+        png, text = await asyncio.to_thread(draw, odds, _title(modifier, difficulty, advantage - disadvantage))
+        return [Image(png, PNG), Text(text)]
 
 
-def _title(modifier: int, difficulty: int, advantage: int) -> str:
+def _title(modifier: int, difficulty: Target, advantage: int) -> str:
     extra = {1: " with advantage", 0: "", -1: " with disadvantage"}[advantage]
     return f"Duality dice {modifier:+} against difficulty {difficulty}{extra}"
 
 
 def _tell(context: Context, rng: RngUsed, event_seq: int | None) -> None:
-    meta: dict[str, Any] = context.result_meta
-    meta[RNG] = rng
+    _say(context, RNG, rng)
     if event_seq is not None:
-        meta[EVENT_SEQ] = event_seq
+        _say(context, EVENT_SEQ, event_seq)
+
+
+def _say(context: Context, key: str, value: Any) -> None:
+    context.result_meta.update(own_meta(key, value))

@@ -1,13 +1,11 @@
-"""Sessions: the evenings of a campaign, and what happened on them."""
+"""Tools for the sessions of a campaign and its events."""
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from hubbub import Context
-from hubbub.packs.tabletop.addresses import SESSIONS_CHANGED
-from hubbub.packs.tabletop.arguments import CampaignId, ContextId, PageSize, PageToken, SessionId
 from hubbub.packs.tabletop.model import Event, PageRequest, Session
-from hubbub.packs.tabletop.table import Table
+from hubbub.packs.tabletop.table import SESSIONS_CHANGED, CampaignId, ContextId, PageSize, PageToken, SessionId, Table
 
 
 class SessionPage(msgspec.Struct, frozen=True):
@@ -30,11 +28,11 @@ class EventsVerified(msgspec.Struct, frozen=True):
     campaign_id: str
     is_whole: bool
     first_broken: int | UnsetType = UNSET
-    """The number of the first event that is not as it was written."""
+    """Number of the first event that was modified or is missing."""
 
 
 def register(table: Table) -> None:
-    """Put the tools on the server."""
+    """Register the tools."""
     _register_sessions(table)
     _register_events(table)
 

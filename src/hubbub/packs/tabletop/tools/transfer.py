@@ -1,15 +1,13 @@
-"""A whole campaign as JSON: out of here, and in again elsewhere."""
+"""Tools to export a whole campaign as JSON and to import it elsewhere."""
 
 from hubbub import Context
-from hubbub.packs.tabletop.addresses import CAMPAIGN_CHANGED
-from hubbub.packs.tabletop.arguments import CampaignId, ContextId
 from hubbub.packs.tabletop.model import Campaign
-from hubbub.packs.tabletop.table import Table
+from hubbub.packs.tabletop.table import CAMPAIGN_CHANGED, CampaignId, ContextId, Table
 from hubbub.packs.tabletop.transfer import CampaignDocument
 
 
 def register(table: Table) -> None:
-    """Put the tools on the server."""
+    """Register the tools."""
     backend = table.backend
 
     @table.reads
@@ -22,7 +20,7 @@ def register(table: Table) -> None:
             events: Whether what happened goes with it; without it the document is much smaller.
         """
         campaign = table.contexts.campaign(context.scope, campaign_id, context_id)
-        return await backend.export_campaign(campaign, with_events=events)
+        return await backend.export_campaign(campaign, without_events=not events)
 
     @table.writes
     async def campaign_import(*, document: CampaignDocument) -> Campaign:

@@ -1,227 +1,258 @@
-"""Values as messages and messages as values. Words that a message leaves out or makes up are refused."""
+"""Convert typed values to protobuf messages and back, field by field, by their types and the descriptors.
+
+A field of a struct, or a parameter of a method, is the field of the message with the same name. If the message has no
+such field, JSON is in NAME_json, and the fields of a struct are among those of the message itself.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, TypeVar
+from types import GenericAlias, NoneType
+from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
+from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
+from msgspec.structs import asdict
 
+from hubbub.packs.tabletop import checks, limits
 from hubbub.packs.tabletop.failures import InvalidArgument
-from hubbub.packs.tabletop.model import (
-    GM_CONTROL,
-    Actor,
-    ActorKind,
-    Campaign,
-    Controller,
-    Event,
-    GmMode,
-    Participant,
-    Role,
-    Scene,
-    Session,
-    SessionStatus,
-)
-from hubbub.packs.tabletop.wire import campaign_pb2, duality_pb2, session_pb2
+from hubbub.packs.tabletop.model import GM_CONTROL, Controller, Page, PageRequest
+from hubbub.packs.tabletop.transfer import CampaignDocument, read_document
+from hubbub.packs.tabletop.wire import campaign_pb2
 
-W = TypeVar("W", bound=StrEnum)
-CONTROLLER_PREFIX = "CONTROLLER_"
+_UNSPECIFIED: Final[dict[type[StrEnum], StrEnum]] = {Controller: Controller.HUMAN}
+"""Value of an enum that is unspecified in a message; other enums are required."""
+_STEP_KEYS: Final = (
+    "hope", "fear", "base_total", "modifier", "total", "difficulty", "meets_difficulty", "is_crit",
+    "critical_override", "outcome", "outcome_full",
+)  # fmt: skip
+"""Order of the keys in the data of an explanation's steps, by the contract."""
 
 
-def number_of(enum: Any, word: StrEnum, prefix: str = "") -> Any:
-    """The number that a word has on the wire."""
-    return enum.Value(prefix + word.value)
+class Codec(NamedTuple):
+    """Conversion of one type to a field of a message and back."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
 
 
-def word_of(kind: type[W], enum: Any, number: int, what: str, prefix: str = "") -> W:
-    """The word of a number."""
-    name = enum.Name(number) if number in enum.values() else ""
+class _Field(NamedTuple):
+    name: str
+    wire_name: str
+    """Empty for a struct whose fields are among those of the message itself."""
+    codec: Codec
+    is_optional: bool
+    absent: Any
+    """The value of an optional field that the message leaves out: None or UNSET."""
+    has_presence: bool
+
+
+class Fields:
+    """Converts named values of known types to the fields of one kind of message."""
+
+    def __init__(self, types: Mapping[str, Any], message: type[Message]) -> None:
+        self._kind = message
+        self._fields = [_field(name, hint, message) for name, hint in types.items()]
+
+    def message(self, values: Mapping[str, Any]) -> Any:
+        """Build the message.
+
+        Raises: InvalidArgument, for a value that does not fit into it.
+        """
+        fields = self.write(values)
+        try:
+            return self._kind(**fields)
+        except ValueError as error:
+            raise self._misfit(fields) from error
+
+    def write(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of the message; values that are None or UNSET are left out."""
+        written: dict[str, Any] = {}
+        for field in self._fields:
+            value = values[field.name]
+            if value is None or value is UNSET:
+                continue
+            if field.wire_name:
+                written[field.wire_name] = field.codec.write(value)
+            else:
+                written.update(field.codec.write(value))
+        return written
+
+    def read(self, message: Any) -> dict[str, Any]:
+        """Return the values of a message.
+
+        Raises: InvalidArgument, for an enum that is unspecified or unknown, and for bad JSON.
+        """
+        values = {}
+        for name, wire_name, codec, is_optional, absent, has_presence in self._fields:
+            if not wire_name:
+                values[name] = codec.read(message)
+            elif is_optional and not (message.HasField(wire_name) if has_presence else getattr(message, wire_name)):
+                values[name] = absent
+            else:
+                values[name] = codec.read(getattr(message, wire_name))
+        return values
+
+    def _misfit(self, fields: Mapping[str, Any]) -> InvalidArgument:
+        for name, value in fields.items():
+            try:
+                self._kind(**{name: value})
+            except ValueError as error:
+                words = name.replace("_", " ")
+                if isinstance(value, str):
+                    checks.text(value, words)
+                return InvalidArgument(f"{words} does not fit into a message: {error}")
+        raise AssertionError("each field fits")
+
+
+def _field(name: str, hint: Any, message: type[Message]) -> _Field:
+    options = [option for option in get_args(hint) if option not in (NoneType, UnsetType)]
+    is_optional = len(options) == 1 and len(get_args(hint)) == 2
+    kind = options[0] if is_optional else hint
+    absent = None if NoneType in get_args(hint) else UNSET
+    described: Any = message.DESCRIPTOR
+    for wire_name in (name, f"{name}_json"):
+        if (field := described.fields_by_name.get(wire_name)) is not None:
+            return _Field(name, wire_name, _codec(kind, field), is_optional, absent, field.has_presence)
+    if kind is PageRequest:
+        return _Field(name, "", Codec(_write_page, _read_page), False, None, False)
+    return _Field(name, "", _flat_codec(kind, message), False, None, False)
+
+
+def _codec(kind: Any, field: FieldDescriptor) -> Codec:
+    """Return the codec of a type and a field of a message, single or repeated."""
+    if get_origin(kind) in (tuple, Sequence):
+        item = _single(get_args(kind)[0], field)
+        if item is _SAME:
+            return Codec(list, tuple)
+        return Codec(
+            lambda values: [item.write(value) for value in values],
+            lambda found: tuple([item.read(value) for value in found]),
+        )
+    return _single(kind, field)
+
+
+def _single(kind: Any, field: FieldDescriptor) -> Codec:
+    if field.type == FieldDescriptor.TYPE_BYTES:
+        return Codec(_write_json, read_document if kind is CampaignDocument else _read_event_data)
+    if field.enum_type is not None:
+        return _enum_codec(kind, field.enum_type)
+    if field.message_type is None:
+        return _SAME
+    known = _MESSAGES.get(field.message_type.full_name)
+    return _struct_codec(kind, GetMessageClass(field.message_type)) if known is None else known
+
+
+def _enum_codec(kind: type[StrEnum], enum: EnumDescriptor) -> Codec:
+    """Map words to enum numbers; value names may have the enum's name as a prefix."""
+    prefix = f"{enum.name.upper()}_"
+    numbers = {value.name.removeprefix(prefix): value.number for value in enum.values}
+    words = {numbers[word.value]: word for word in kind}
+    if kind in _UNSPECIFIED:
+        words[0] = _UNSPECIFIED[kind]
+    what = re.sub(r"(?<=.)(?=[A-Z])", " ", kind.__name__).lower()
+
+    def read(number: int) -> StrEnum:
+        try:
+            return words[number]
+        except KeyError:
+            raise InvalidArgument(f"{what} is required; it is one of {', '.join(kind)}") from None
+
+    return Codec(lambda word: numbers[word.value], read)
+
+
+def _struct_codec(kind: type[msgspec.Struct], message: type[Message]) -> Codec:
+    fields = Fields(get_type_hints(kind), message)
+    return Codec(lambda value: fields.message(asdict(value)), lambda found: kind(**fields.read(found)))
+
+
+def _flat_codec(kind: type[msgspec.Struct], message: type[Message]) -> Codec:
+    fields = Fields(get_type_hints(kind), message)
+    return Codec(lambda value: fields.write(asdict(value)), lambda found: kind(**fields.read(found)))
+
+
+def result_codec(result: Any, message: type[Message], name: str | None) -> Codec:
+    """Return the codec of a response: its field `name`, or the items of a page in it; without a name, all of it."""
+    if name is None:
+        return _struct_codec(result, message)
+    if get_origin(result) is not Page:
+        fields = Fields({name: result}, message)
+        return Codec(lambda value: fields.message({name: value}), lambda found: fields.read(found)[name])
+    fields = Fields({name: GenericAlias(tuple, (*get_args(result), ...)), "next_page_token": str}, message)
+    return Codec(
+        lambda page: fields.message({name: page.items, "next_page_token": page.next_page_token}),
+        lambda found: Page(*fields.read(found).values()),
+    )
+
+
+def _write_json(data: Any) -> bytes:
     try:
-        return kind(name.removeprefix(prefix))
-    except ValueError:
-        raise InvalidArgument(f"{what} is required; it is one of {', '.join(kind)}") from None
+        return msgspec.json.encode(data)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgument(f"data must be JSON: {error}") from error
 
 
-def _to_time(at: datetime) -> Timestamp:
-    return Timestamp(seconds=int(at.timestamp()))
-
-
-def _from_time(at: Timestamp) -> datetime:
-    return datetime.fromtimestamp(at.seconds, UTC)
-
-
-def to_campaign(campaign: Campaign) -> campaign_pb2.Campaign:
-    """A campaign as a message."""
-    return campaign_pb2.Campaign(
-        id=campaign.id,
-        name=campaign.name,
-        gm_mode=number_of(campaign_pb2.GmMode, campaign.gm_mode),
-        participant_count=campaign.participant_count,
-        actor_count=campaign.actor_count,
-        theme_prompt=campaign.theme_prompt,
-        created_at=_to_time(campaign.created_at),
-        updated_at=_to_time(campaign.updated_at),
-    )
-
-
-def from_campaign(message: campaign_pb2.Campaign) -> Campaign:
-    """The campaign of a message."""
-    return Campaign(
-        id=message.id,
-        name=message.name,
-        gm_mode=word_of(GmMode, campaign_pb2.GmMode, message.gm_mode, "gm mode"),
-        participant_count=message.participant_count,
-        actor_count=message.actor_count,
-        theme_prompt=message.theme_prompt,
-        created_at=_from_time(message.created_at),
-        updated_at=_from_time(message.updated_at),
-    )
-
-
-def to_participant(participant: Participant) -> campaign_pb2.Participant:
-    """A participant as a message."""
-    return campaign_pb2.Participant(
-        id=participant.id,
-        campaign_id=participant.campaign_id,
-        display_name=participant.display_name,
-        role=number_of(campaign_pb2.ParticipantRole, participant.role),
-        controller=number_of(campaign_pb2.Controller, participant.controller, CONTROLLER_PREFIX),
-        created_at=_to_time(participant.created_at),
-        updated_at=_to_time(participant.updated_at),
-    )
-
-
-def from_participant(message: campaign_pb2.Participant) -> Participant:
-    """The participant of a message."""
-    return Participant(
-        id=message.id,
-        campaign_id=message.campaign_id,
-        display_name=message.display_name,
-        role=word_of(Role, campaign_pb2.ParticipantRole, message.role, "role"),
-        controller=word_of(Controller, campaign_pb2.Controller, message.controller, "controller", CONTROLLER_PREFIX),
-        created_at=_from_time(message.created_at),
-        updated_at=_from_time(message.updated_at),
-    )
-
-
-def to_actor(actor: Actor) -> campaign_pb2.Actor:
-    """An actor as a message."""
-    return campaign_pb2.Actor(
-        id=actor.id,
-        campaign_id=actor.campaign_id,
-        name=actor.name,
-        kind=number_of(campaign_pb2.ActorKind, actor.kind),
-        notes=actor.notes,
-        created_at=_to_time(actor.created_at),
-        updated_at=_to_time(actor.updated_at),
-    )
-
-
-def from_actor(message: campaign_pb2.Actor) -> Actor:
-    """The actor of a message."""
-    return Actor(
-        id=message.id,
-        campaign_id=message.campaign_id,
-        name=message.name,
-        kind=word_of(ActorKind, campaign_pb2.ActorKind, message.kind, "actor kind"),
-        notes=message.notes,
-        created_at=_from_time(message.created_at),
-        updated_at=_from_time(message.updated_at),
-    )
-
-
-def to_controller(controller: str | None) -> campaign_pb2.ActorController | None:
-    """Who controls an actor, as a message."""
-    if controller is None:
-        return None
-    if controller.strip().upper() == GM_CONTROL:
-        return campaign_pb2.ActorController(gm=campaign_pb2.GmController())
-    participant = campaign_pb2.ParticipantController(participant_id=controller)
-    return campaign_pb2.ActorController(participant=participant)
-
-
-def from_controller(message: campaign_pb2.ActorController) -> str:
-    """Who controls an actor; empty if the message names nobody."""
-    which = message.WhichOneof("controller")
-    if which == "gm":
-        return GM_CONTROL
-    return message.participant.participant_id if which == "participant" else ""
-
-
-def to_session(session: Session) -> session_pb2.Session:
-    """A session as a message."""
-    return session_pb2.Session(
-        id=session.id,
-        campaign_id=session.campaign_id,
-        name=session.name,
-        status=number_of(session_pb2.SessionStatus, session.status),
-        started_at=_to_time(session.started_at),
-        updated_at=_to_time(session.updated_at),
-        ended_at=None if session.ended_at is UNSET else _to_time(session.ended_at),
-    )
-
-
-def from_session(message: session_pb2.Session) -> Session:
-    """The session of a message."""
-    return Session(
-        id=message.id,
-        campaign_id=message.campaign_id,
-        name=message.name,
-        status=word_of(SessionStatus, session_pb2.SessionStatus, message.status, "status"),
-        started_at=_from_time(message.started_at),
-        updated_at=_from_time(message.updated_at),
-        ended_at=_from_time(message.ended_at) if message.HasField("ended_at") else UNSET,
-    )
-
-
-def to_event(event: Event) -> session_pb2.Event:
-    """An event as a message."""
-    return session_pb2.Event(
-        campaign_id=event.campaign_id,
-        seq=event.seq,
-        type=event.type,
-        session_id=event.session_id,
-        created_at=_to_time(event.created_at),
-        data_json=msgspec.json.encode(event.data),
-        previous_hash=event.previous_hash,
-        hash=event.hash,
-    )
-
-
-def from_event(message: session_pb2.Event) -> Event:
-    """The event of a message."""
-    return Event(
-        campaign_id=message.campaign_id,
-        seq=message.seq,
-        type=message.type,
-        session_id=given(message, "session_id"),
-        created_at=_from_time(message.created_at),
-        data=from_json(message.data_json),
-        previous_hash=message.previous_hash,
-        hash=message.hash,
-    )
-
-
-def from_json(data: bytes) -> dict[str, Any]:
-    """An object of a message that is JSON in there."""
+def _read_event_data(data: bytes) -> dict[str, Any]:
     try:
         return msgspec.json.decode(data, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # invalid UTF-8 raises another ValueError than DecodeError
         raise InvalidArgument(f"event data must be a JSON object: {error}") from error
 
 
-def from_scene(message: session_pb2.Scene | duality_pb2.Scene) -> Scene:
-    """The scene of a message."""
-    return Scene(
-        campaign_id=message.campaign_id,
-        session_id=given(message, "session_id"),
-        actor_id=given(message, "actor_id"),
-    )
+def _write_page(page: PageRequest) -> dict[str, Any]:
+    return {"page_size": min(max(page.size, 0), limits.TABLE_LARGEST_PAGE), "page_token": page.token}
 
 
-def given(message: Any, field: str) -> Any:
-    """The value of an optional field; None if it was left out."""
-    return getattr(message, field) if message.HasField(field) else None
+def _read_page(message: Any) -> PageRequest:
+    return PageRequest(message.page_size, message.page_token)
+
+
+def _write_time(at: datetime) -> Timestamp:
+    return Timestamp(seconds=int(at.timestamp()))
+
+
+def _read_time(at: Timestamp) -> datetime:
+    return datetime.fromtimestamp(at.seconds, UTC)
+
+
+def _write_controller(controller: str) -> campaign_pb2.ActorController:
+    if controller.strip().upper() == GM_CONTROL:
+        return campaign_pb2.ActorController(gm=campaign_pb2.GmController())
+    participant = campaign_pb2.ParticipantController(participant_id=checks.text(controller, "controller"))
+    return campaign_pb2.ActorController(participant=participant)
+
+
+def _read_controller(message: campaign_pb2.ActorController) -> str:
+    """Return "GM" or the participant's id; empty if the message names neither."""
+    return GM_CONTROL if message.HasField("gm") else message.participant.participant_id
+
+
+def _write_data(data: dict[str, Any]) -> Struct:
+    message = Struct()
+    message.update(data)
+    return message
+
+
+def _read_data(message: Struct) -> dict[str, Any]:
+    """Restore integers and the contract's key order: a Struct has only doubles and sorts its keys."""
+    found = {key: int(value) if isinstance(value, float) else value for key, value in MessageToDict(message).items()}
+    places = {key: place for place, key in enumerate(_STEP_KEYS)}
+    return {key: found[key] for key in sorted(found, key=lambda key: (places.get(key, len(places)), key))}
+
+
+_SAME: Final = Codec(lambda value: value, lambda value: value)
+_MESSAGES: Final[dict[str, Codec]] = {
+    "google.protobuf.Timestamp": Codec(_write_time, _read_time),
+    "google.protobuf.Struct": Codec(_write_data, _read_data),
+    "campaign.v1.ActorController": Codec(_write_controller, _read_controller),
+}
+"""Codecs of messages that are not structs."""

@@ -1,7 +1,6 @@
 """Campaigns, participants, actors, sessions, events."""
 
-from hubbub.store.migrate import op
-from hubbub.store.sql import (
+from hubbub.pack.store import (
     BigInteger,
     CheckConstraint,
     Column,
@@ -11,6 +10,7 @@ from hubbub.store.sql import (
     PrimaryKeyConstraint,
     Text,
     UniqueConstraint,
+    op,
     position_column,
     text,
 )
@@ -20,7 +20,6 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """From nothing."""
     op.create_table(
         "tabletop_campaigns",
         position_column(),
