@@ -17,151 +17,411 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hubbub.agent.catalog import Catalog
     from hubbub.agent.chat import OpenAIChat
-    from hubbub.agent.definition import Definition
+    from hubbub.agent.definition import Definition, ToolOrigin
+    from hubbub.agent.envelope import ToolEnvelope, ToolProblem, ToolWarning
+    from hubbub.agent.errors import (
+        ContinuationRefused,
+        MaxTurnsExceeded,
+        ModelError,
+        ModelHttpError,
+        ModelInvalidRequest,
+        ModelInvalidResponse,
+        ModelResponseTooLarge,
+        ModelTimeout,
+        ModelUnreachable,
+        NoToolCalls,
+        PolicyFailed,
+        ToolCallsFailed,
+        ToolUseError,
+    )
+    from hubbub.agent.events import RunEvent
+    from hubbub.agent.executor import Executor, RoutingExecutor
     from hubbub.agent.executor_builder import ExecutorBuilder
+    from hubbub.agent.model import Model, ModelAnswer, ModelRequest, ModelToolCall
     from hubbub.agent.options import LoopOptions
-    from hubbub.agent.snapshot import Snapshot, ToolRegistryBuilder
+    from hubbub.agent.run_state import CallTrace, PendingCall, RunResult, TurnTrace
+    from hubbub.agent.snapshot import Snapshot, ToolClient, ToolRegistryBuilder
     from hubbub.agent.tool_loop import ToolLoopRunner
     from hubbub.agent.tools_builder import ToolsBuilder
     from hubbub.app import run
     from hubbub.client.client import Client
-    from hubbub.client.config import ServerConfig
-    from hubbub.client.fleet import Fleet
-    from hubbub.errors import (
-        ContinuationRefused,
-        DefinitionError,
-        HubbubError,
-        MissingCapability,
-        ModelError,
-        SettingsError,
-        ToolError,
-        ToolUseError,
+    from hubbub.client.config import (
+        DEFAULT_PROTOCOL_VERSION,
+        DEFAULT_TIMEOUT_S,
+        SUPPORTED_PROTOCOL_VERSIONS,
+        ServerConfig,
     )
+    from hubbub.client.fleet import Fleet
+    from hubbub.client.handlers import (
+        ElicitationAnswer,
+        ElicitationRequest,
+        SamplingAnswer,
+        SamplingRequest,
+    )
+    from hubbub.client.known_eras import KnownEras
+    from hubbub.client.mcp_json import read_mcp_json
+    from hubbub.client.results import (
+        Block,
+        CompletionResult,
+        PromptResult,
+        PromptsPage,
+        ResourceResult,
+        ResourcesPage,
+        ServerInfo,
+        TemplatesPage,
+        ToolsPage,
+    )
+    from hubbub.client.watching import Change, Listening
+    from hubbub.errors import (
+        ArgumentsInvalid,
+        ConnectionClosed,
+        ConnectionFailed,
+        DeadlineExceeded,
+        DefinitionError,
+        EgressRefused,
+        EventTooLarge,
+        HeaderMismatch,
+        HttpError,
+        HubbubDeprecationWarning,
+        HubbubError,
+        InputRefused,
+        InvalidEvent,
+        InvalidParams,
+        InvalidRequest,
+        InvalidResponse,
+        MessageError,
+        MessageTooLarge,
+        MethodNotAllowed,
+        MethodNotFound,
+        MissingCapability,
+        NotFound,
+        Overloaded,
+        ParseError,
+        PromptNotFound,
+        ProtocolVersionNotSupported,
+        RateLimited,
+        ReconnectsExceeded,
+        RemoteError,
+        RequestError,
+        ResourceExpired,
+        ResourceNotFound,
+        ResponseTooLarge,
+        SessionLost,
+        SessionNotFound,
+        SessionRequired,
+        SettingsError,
+        StoreConflict,
+        StoreFailed,
+        ToolError,
+        ToolFailure,
+        ToolNotFound,
+        TransportClosed,
+        TransportError,
+        UnsupportedVersion,
+        UpstreamUnavailable,
+    )
+    from hubbub.hub.config import UpstreamConfig
+    from hubbub.hub.hub import Hub
+    from hubbub.ports import InMemoryServer, Peer, ReturnPath, Sealer
     from hubbub.protocol.content import (
         Annotations,
         Audio,
+        Content,
         EmbeddedResource,
         Image,
         ResourceContents,
         ResourceLink,
         Text,
     )
-    from hubbub.protocol.wire import Icon, PromptMessage, ToolAnnotations
+    from hubbub.protocol.model import Call, Caller, Implementation, Meta, Note, Principal, RawReply, Reply
+    from hubbub.protocol.revisions import Revision
+    from hubbub.protocol.wire import (
+        Completion,
+        Icon,
+        LogMessage,
+        ProgressParams,
+        PromptArgument,
+        PromptEntry,
+        PromptMessage,
+        ResourceEntry,
+        Root,
+        TemplateEntry,
+        ToolAnnotations,
+        ToolEntry,
+        ToolResult,
+    )
     from hubbub.security.policy import Allow, Confirm, Deny, Question
+    from hubbub.server.asgi import AsgiApp, AsgiOptions
     from hubbub.server.asking import Ask
-    from hubbub.server.context import Context, Elicited, SamplingMessage
-    from hubbub.server.pack import Check, Health, Pack
+    from hubbub.server.context import Context, Elicited, LogLevel, SamplingMessage, SamplingResult
+    from hubbub.server.events import Events, ToolChange, ToolChangeMetadata
+    from hubbub.server.middleware import CallNext, Middleware
+    from hubbub.server.pack import Check, Health, Pack, Standalone
+    from hubbub.server.registry import ToolRegistry
     from hubbub.server.resources import ProvidedResource, ResourceDetails, ResourceProvider
     from hubbub.server.server import CacheHint, Server
-    from hubbub.server.tools import Tool
+    from hubbub.server.tools import Tool, ToolErrors
     from hubbub.server.views import View
     from hubbub.settings import Secret, setting
+    from hubbub.settings.hub import HubSettings, ViewSettings
+    from hubbub.settings.servers import ToolSettings
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "DEFAULT_PROTOCOL_VERSION",
+    "DEFAULT_TIMEOUT_S",
+    "SUPPORTED_PROTOCOL_VERSIONS",
     "Allow",
     "Annotations",
+    "ArgumentsInvalid",
+    "AsgiApp",
+    "AsgiOptions",
     "Ask",
     "Audio",
+    "Block",
     "CacheHint",
+    "Call",
+    "CallNext",
+    "CallTrace",
+    "Caller",
     "Catalog",
+    "Change",
     "Check",
     "Client",
+    "Completion",
+    "CompletionResult",
     "Confirm",
+    "ConnectionClosed",
+    "ConnectionFailed",
+    "Content",
     "Context",
     "ContinuationRefused",
+    "DeadlineExceeded",
     "Definition",
     "DefinitionError",
     "Deny",
+    "EgressRefused",
+    "ElicitationAnswer",
+    "ElicitationRequest",
     "Elicited",
     "EmbeddedResource",
+    "EventTooLarge",
+    "Events",
+    "Executor",
     "ExecutorBuilder",
     "Fleet",
+    "HeaderMismatch",
     "Health",
+    "HttpError",
+    "Hub",
+    "HubSettings",
+    "HubbubDeprecationWarning",
     "HubbubError",
     "Icon",
     "Image",
+    "Implementation",
+    "InMemoryServer",
+    "InputRefused",
+    "InvalidEvent",
+    "InvalidParams",
+    "InvalidRequest",
+    "InvalidResponse",
+    "KnownEras",
+    "Listening",
+    "LogLevel",
+    "LogMessage",
     "LoopOptions",
+    "MaxTurnsExceeded",
+    "MessageError",
+    "MessageTooLarge",
+    "Meta",
+    "MethodNotAllowed",
+    "MethodNotFound",
+    "Middleware",
     "MissingCapability",
+    "Model",
+    "ModelAnswer",
     "ModelError",
+    "ModelHttpError",
+    "ModelInvalidRequest",
+    "ModelInvalidResponse",
+    "ModelRequest",
+    "ModelResponseTooLarge",
+    "ModelTimeout",
+    "ModelToolCall",
+    "ModelUnreachable",
+    "NoToolCalls",
+    "NotFound",
+    "Note",
     "OpenAIChat",
+    "Overloaded",
     "Pack",
+    "ParseError",
+    "Peer",
+    "PendingCall",
+    "PolicyFailed",
+    "Principal",
+    "ProgressParams",
+    "PromptArgument",
+    "PromptEntry",
     "PromptMessage",
+    "PromptNotFound",
+    "PromptResult",
+    "PromptsPage",
+    "ProtocolVersionNotSupported",
     "ProvidedResource",
     "Question",
+    "RateLimited",
+    "RawReply",
+    "ReconnectsExceeded",
+    "RemoteError",
+    "Reply",
+    "RequestError",
     "ResourceContents",
     "ResourceDetails",
+    "ResourceEntry",
+    "ResourceExpired",
     "ResourceLink",
+    "ResourceNotFound",
     "ResourceProvider",
+    "ResourceResult",
+    "ResourcesPage",
+    "ResponseTooLarge",
+    "ReturnPath",
+    "Revision",
+    "Root",
+    "RoutingExecutor",
+    "RunEvent",
+    "RunResult",
+    "SamplingAnswer",
     "SamplingMessage",
+    "SamplingRequest",
+    "SamplingResult",
+    "Sealer",
     "Secret",
     "Server",
     "ServerConfig",
+    "ServerInfo",
+    "SessionLost",
+    "SessionNotFound",
+    "SessionRequired",
     "SettingsError",
     "Snapshot",
+    "Standalone",
+    "StoreConflict",
+    "StoreFailed",
+    "TemplateEntry",
+    "TemplatesPage",
     "Text",
     "Tool",
     "ToolAnnotations",
+    "ToolCallsFailed",
+    "ToolChange",
+    "ToolChangeMetadata",
+    "ToolClient",
+    "ToolEntry",
+    "ToolEnvelope",
     "ToolError",
+    "ToolErrors",
+    "ToolFailure",
     "ToolLoopRunner",
+    "ToolNotFound",
+    "ToolOrigin",
+    "ToolProblem",
+    "ToolRegistry",
     "ToolRegistryBuilder",
+    "ToolResult",
+    "ToolSettings",
     "ToolUseError",
+    "ToolWarning",
     "ToolsBuilder",
+    "ToolsPage",
+    "TransportClosed",
+    "TransportError",
+    "TurnTrace",
+    "UnsupportedVersion",
+    "UpstreamConfig",
+    "UpstreamUnavailable",
     "View",
+    "ViewSettings",
     "__version__",
+    "read_mcp_json",
     "run",
     "setting",
 ]
 
 _HOMES = {
-    "hubbub.agent.catalog": ("Catalog",),
-    "hubbub.agent.chat": ("OpenAIChat",),
-    "hubbub.agent.definition": ("Definition",),
-    "hubbub.agent.executor_builder": ("ExecutorBuilder",),
-    "hubbub.agent.options": ("LoopOptions",),
-    "hubbub.agent.snapshot": ("Snapshot", "ToolRegistryBuilder"),
-    "hubbub.agent.tool_loop": ("ToolLoopRunner",),
-    "hubbub.agent.tools_builder": ("ToolsBuilder",),
-    "hubbub.app": ("run",),
-    "hubbub.client.client": ("Client",),
-    "hubbub.client.config": ("ServerConfig",),
-    "hubbub.client.fleet": ("Fleet",),
+    "hubbub.agent.catalog": "Catalog",
+    "hubbub.agent.chat": "OpenAIChat",
+    "hubbub.agent.definition": "Definition ToolOrigin",
+    "hubbub.agent.envelope": "ToolEnvelope ToolProblem ToolWarning",
+    "hubbub.agent.errors": (
+        "ContinuationRefused MaxTurnsExceeded ModelError ModelHttpError ModelInvalidRequest ModelInvalidResponse "
+        "ModelResponseTooLarge ModelTimeout ModelUnreachable NoToolCalls PolicyFailed ToolCallsFailed ToolUseError"
+    ),
+    "hubbub.agent.events": "RunEvent",
+    "hubbub.agent.executor": "Executor RoutingExecutor",
+    "hubbub.agent.executor_builder": "ExecutorBuilder",
+    "hubbub.agent.model": "Model ModelAnswer ModelRequest ModelToolCall",
+    "hubbub.agent.options": "LoopOptions",
+    "hubbub.agent.run_state": "CallTrace PendingCall RunResult TurnTrace",
+    "hubbub.agent.snapshot": "Snapshot ToolClient ToolRegistryBuilder",
+    "hubbub.agent.tool_loop": "ToolLoopRunner",
+    "hubbub.agent.tools_builder": "ToolsBuilder",
+    "hubbub.app": "run",
+    "hubbub.client.client": "Client",
+    "hubbub.client.config": "DEFAULT_PROTOCOL_VERSION DEFAULT_TIMEOUT_S SUPPORTED_PROTOCOL_VERSIONS ServerConfig",
+    "hubbub.client.fleet": "Fleet",
+    "hubbub.client.handlers": "ElicitationAnswer ElicitationRequest SamplingAnswer SamplingRequest",
+    "hubbub.client.known_eras": "KnownEras",
+    "hubbub.client.mcp_json": "read_mcp_json",
+    "hubbub.client.results": (
+        "Block CompletionResult PromptResult PromptsPage ResourceResult ResourcesPage ServerInfo TemplatesPage "
+        "ToolsPage"
+    ),
+    "hubbub.client.watching": "Change Listening",
     "hubbub.errors": (
-        "ContinuationRefused",
-        "DefinitionError",
-        "HubbubError",
-        "MissingCapability",
-        "ModelError",
-        "SettingsError",
-        "ToolError",
-        "ToolUseError",
+        "ArgumentsInvalid ConnectionClosed ConnectionFailed DeadlineExceeded DefinitionError EgressRefused "
+        "EventTooLarge HeaderMismatch HttpError HubbubDeprecationWarning HubbubError InputRefused InvalidEvent "
+        "InvalidParams InvalidRequest InvalidResponse MessageError MessageTooLarge MethodNotAllowed MethodNotFound "
+        "MissingCapability NotFound Overloaded ParseError PromptNotFound ProtocolVersionNotSupported "
+        "RateLimited ReconnectsExceeded RemoteError RequestError ResourceExpired ResourceNotFound ResponseTooLarge "
+        "SessionLost SessionNotFound SessionRequired SettingsError StoreConflict StoreFailed ToolError ToolFailure "
+        "ToolNotFound TransportClosed TransportError UnsupportedVersion UpstreamUnavailable"
     ),
-    "hubbub.protocol.content": (
-        "Annotations",
-        "Audio",
-        "EmbeddedResource",
-        "Image",
-        "ResourceContents",
-        "ResourceLink",
-        "Text",
+    "hubbub.hub.config": "UpstreamConfig",
+    "hubbub.hub.hub": "Hub",
+    "hubbub.ports": "InMemoryServer Peer ReturnPath Sealer",
+    "hubbub.protocol.content": "Annotations Audio Content EmbeddedResource Image ResourceContents ResourceLink Text",
+    "hubbub.protocol.model": "Call Caller Implementation Meta Note Principal RawReply Reply",
+    "hubbub.protocol.revisions": "Revision",
+    "hubbub.protocol.wire": (
+        "Completion Icon LogMessage ProgressParams PromptArgument PromptEntry PromptMessage ResourceEntry Root "
+        "TemplateEntry ToolAnnotations ToolEntry ToolResult"
     ),
-    "hubbub.protocol.wire": ("Icon", "PromptMessage", "ToolAnnotations"),
-    "hubbub.security.policy": ("Allow", "Confirm", "Deny", "Question"),
-    "hubbub.server.asking": ("Ask",),
-    "hubbub.server.context": ("Context", "Elicited", "SamplingMessage"),
-    "hubbub.server.pack": ("Check", "Health", "Pack"),
-    "hubbub.server.resources": ("ProvidedResource", "ResourceDetails", "ResourceProvider"),
-    "hubbub.server.server": ("CacheHint", "Server"),
-    "hubbub.server.tools": ("Tool",),
-    "hubbub.server.views": ("View",),
-    "hubbub.settings": ("Secret", "setting"),
+    "hubbub.security.policy": "Allow Confirm Deny Question",
+    "hubbub.server.asgi": "AsgiApp AsgiOptions",
+    "hubbub.server.asking": "Ask",
+    "hubbub.server.context": "Context Elicited LogLevel SamplingMessage SamplingResult",
+    "hubbub.server.events": "Events ToolChange ToolChangeMetadata",
+    "hubbub.server.middleware": "CallNext Middleware",
+    "hubbub.server.pack": "Check Health Pack Standalone",
+    "hubbub.server.registry": "ToolRegistry",
+    "hubbub.server.resources": "ProvidedResource ResourceDetails ResourceProvider",
+    "hubbub.server.server": "CacheHint Server",
+    "hubbub.server.tools": "Tool ToolErrors",
+    "hubbub.server.views": "View",
+    "hubbub.settings": "Secret setting",
+    "hubbub.settings.hub": "HubSettings ViewSettings",
+    "hubbub.settings.servers": "ToolSettings",
 }
+"""The module of each public name."""
 
 
 def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
-        if name in names:
+        if name in names.split():
             value = globals()[name] = getattr(import_module(home), name)
             return value
     raise AttributeError(f"module 'hubbub' has no attribute {name!r}")

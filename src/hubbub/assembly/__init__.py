@@ -1,7 +1,6 @@
-"""Putting a server together: the user's program, or packs, or both, with their settings.
+"""Builds a server from the settings: the user's program, packs, or both.
 
-`assemble.assemble` does it, with `targets` for programs, `entries` for the packs that are
-installed, `installing` to put packs on a server, and `checking` for settings that belong to
-nobody. Like `hubbub.app` it knows every part; that one runs what this one builds. The
-command line calls both.
+`assemble.assemble` does it, with `targets` for programs, `entries` for the installed packs, `installing` to install
+packs on a server, and `checking` for unknown settings. Like `hubbub.app` it depends on every part; `hubbub.app` runs
+what this package builds. The command line calls both.
 """

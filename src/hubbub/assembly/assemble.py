@@ -1,4 +1,4 @@
-"""One server from the settings: the target, the packs, the profile; or a hub of these and of other servers."""
+"""Builds one server from the settings: the target, the packs, the profile; or a hub of these and of other servers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def assemble(
 ) -> Server:
     """Build the server that the settings describe; `sources` hold the settings of packs.
 
-    A hub tells `told`, in a line each, what it took over while it ran.
+    A hub calls `told` with one line for each reload that changed something.
 
     Raises:
         SettingsError: a name or value is wrong.
@@ -36,7 +36,7 @@ def assemble(
 
         return assemble_hub(settings, sources, told)
     if settings.target is None or settings.packs or settings.tool_profile is not None:
-        server = _combine(settings, sources)
+        server = _combine(settings, sources, told)
     else:
         refuse_foreign_flags(sources, ())
         server = load_target(settings.target)
@@ -46,7 +46,7 @@ def assemble(
 
 
 def needs_hub(settings: ServeSettings, sources: Sources) -> bool:
-    """Whether anything is set that only a hub can do. Asked at every start, so it must not load anything."""
+    """Whether the settings need a hub. Called at every start, so it must not import anything."""
     if settings.mcp_json is not None or settings.view is not None:
         return True
     if sources.file is None or settings.alone:
@@ -59,10 +59,10 @@ def needs_hub(settings: ServeSettings, sources: Sources) -> bool:
     )
 
 
-def _combine(settings: ServeSettings, sources: Sources) -> Server:
+def _combine(settings: ServeSettings, sources: Sources, told: Callable[[str], None]) -> Server:
     from hubbub import __version__
     from hubbub.assembly.entries import choose_packs, find_packs  # A program on its own needs none of these.
-    from hubbub.assembly.installing import Installed, install_pack, use_profile
+    from hubbub.assembly.installing import Installed, install_pack, lenient_profile, use_profile
 
     packs = choose_packs(settings.packs, find_packs()) if settings.packs or settings.target is None else []
     refuse_foreign_flags(sources, packs)
@@ -74,12 +74,17 @@ def _combine(settings: ServeSettings, sources: Sources) -> Server:
         parts.append(Installed("target", tuple(server.tools.names()), dict(server.profiles)))
     parts += [install_pack(server, pack, settings_for(pack, sources)) for pack in packs]
     if settings.tool_profile is not None:
-        use_profile(server, settings.tool_profile, parts)
+        with lenient_profile(sources, told):
+            use_profile(server, settings.tool_profile, parts)
+    if len(parts) == 1 and parts[0].pack is not None and parts[0].pack.standalone is not None:
+        from hubbub.server.standalone import serve_alone
+
+        serve_alone(server, parts[0].pack.standalone, parts[0].state)
     return server
 
 
 def settings_for(pack: Pack, sources: Sources) -> Any:
-    """What is set for a pack; None for one that has no settings.
+    """Read the settings of a pack; None if it has none.
 
     Raises: SettingsError.
     """

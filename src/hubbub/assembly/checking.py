@@ -1,4 +1,4 @@
-"""What was given but belongs to nobody: variables, sections of the file, flags of packs not served."""
+"""Finds unknown settings: variables, sections of the file, flags of packs that are not served."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from hubbub.errors import HubbubError, SettingsError
+from hubbub.nearest import nearest
 from hubbub.settings.fields import settings_of
-from hubbub.settings.nearest import nearest
-from hubbub.settings.read import known_variables, read_settings, refuse_unknown_variables
+from hubbub.settings.read import describe_unknown_variables, known_variables, read_settings, unknown_variables
 from hubbub.settings.serve import ServeSettings
 from hubbub.settings.sources import HUB, PACKS, PREFIX, SERVERS, VIEWS, Sources
 
@@ -17,17 +17,20 @@ if TYPE_CHECKING:
     from hubbub.server.pack import Pack
 
 
-def check_sources(sources: Sources) -> None:
-    """Refuse variables and sections that belong neither to us nor to any installed pack.
+def check_sources(sources: Sources) -> str:
+    """Refuse sections of the file that belong neither to Hubbub nor to an installed pack.
+
+    Returns a warning about such variables, or an empty string. They are not errors, because other programs set
+    such variables, too: Kubernetes does so for each Service.
 
     Raises: SettingsError.
     """
     known = known_variables(ServeSettings)
     known |= _check_servers(sources) | _check_hub(sources)
-    strangers = [name for name in sources.environ if name.startswith(PREFIX) and name not in known]
+    unknown = unknown_variables(sources.environ, known)
     sections = sources.file.table((PACKS,)) if sources.file is not None else {}
-    if not strangers and not sections:
-        return  # The usual case, which must not pay for finding packs.
+    if not unknown and not sections:
+        return ""  # The usual case, which must not pay for finding packs.
     from hubbub.assembly.entries import find_packs
 
     packs = find_packs()
@@ -39,9 +42,10 @@ def check_sources(sources: Sources) -> None:
     for entry in packs.values():
         try:
             known |= _variables_of(entry)
-        except HubbubError:  # It cannot be loaded, so whatever has its name may be right.
+        except HubbubError:  # It cannot be loaded, so any variable with its prefix may be valid.
             unread += _prefixes_of(entry.name)
-    refuse_unknown_variables([name for name in strangers if not name.startswith(tuple(unread))], known)
+    unknown = [name for name in unknown if name not in known and not name.startswith(tuple(unread))]
+    return describe_unknown_variables(unknown, known) if unknown else ""
 
 
 def refuse_foreign_flags(sources: Sources, packs: Iterable[Pack]) -> None:
@@ -59,12 +63,14 @@ def refuse_foreign_flags(sources: Sources, packs: Iterable[Pack]) -> None:
 def _check_servers(sources: Sources) -> set[str]:
     """Read the sections of servers; return the variables that belong to them."""
     names = sources.file.table((SERVERS,)) if sources.file is not None else {}
+    left_out = {key[1] for key in sources.refused if key[0] == SERVERS and len(key) > 1}
     known: set[str] = set()
-    if names:
+    if names or left_out:
         from hubbub.settings.servers import ServerSettings
 
         for name in names:
             read_settings(ServerSettings, sources, (SERVERS, name))
+        for name in {*names, *left_out}:
             known |= known_variables(ServerSettings, (SERVERS, name))
     return known
 

@@ -7,15 +7,15 @@ from importlib import import_module
 from typing import Final
 
 from hubbub.errors import DefinitionError, HubbubError, PackUnavailable, SettingsError
+from hubbub.nearest import nearest
 from hubbub.server.pack import Pack
-from hubbub.settings.nearest import nearest
 
 GROUP: Final = "hubbub.packs"
 _OURS: Final = "hubbub"
 
 
 class PackEntry:
-    """A pack that some distribution offers; loaded when somebody looks at it."""
+    """A pack of an installed distribution; loaded when first used."""
 
     def __init__(self, name: str, place: str, distribution: str, version: str) -> None:
         self.name = name
@@ -49,7 +49,7 @@ class PackEntry:
         return found
 
     def runnable(self) -> Pack:
-        """The pack, if all that it requires is installed.
+        """Return the pack, if its requirements are installed.
 
         Raises:
             PackUnavailable: it is not; the message says what to install.
@@ -61,7 +61,7 @@ class PackEntry:
 
     @property
     def problem(self) -> HubbubError | None:
-        """Why it cannot run, if it cannot."""
+        """Why it cannot run; None if it can."""
         try:
             self.runnable()
         except HubbubError as error:
@@ -70,7 +70,7 @@ class PackEntry:
 
 
 def find_packs() -> dict[str, PackEntry]:
-    """Every installed pack by name: ours first, then the others by name."""
+    """Find the installed packs: Hubbub's own first, then the others by name."""
     from importlib.metadata import entry_points  # Costs 20 ms; a server from a file never needs it.
 
     found: dict[str, PackEntry] = {}
@@ -83,7 +83,7 @@ def find_packs() -> dict[str, PackEntry]:
 
 
 def choose_packs(names: tuple[str, ...], known: dict[str, PackEntry]) -> list[Pack]:
-    """The named packs, which must be able to run; without names all that can.
+    """Return the named packs, which must be able to run; without names, all packs that can.
 
     Raises:
         SettingsError: there is no pack of that name.

@@ -1,4 +1,4 @@
-"""A hub from the settings: its upstreams made, those of this process loaded."""
+"""Builds a hub from the settings, and loads the upstreams of this process."""
 
 from __future__ import annotations
 
@@ -7,39 +7,43 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from hubbub.assembly.installing import Installed, install_pack, use_profile
+from hubbub.assembly.installing import Installed, install_pack, lenient_profile, use_profile
 from hubbub.assembly.reloading import in_step, loaded_from
 from hubbub.assembly.targets import load_target
+from hubbub.client.known_eras import SHARED, KnownEras
 from hubbub.errors import SettingsError
 from hubbub.hub.config import UpstreamConfig
-from hubbub.hub.hub import Hub
-from hubbub.hub.large import Results
+from hubbub.hub.gateway import Gateway, make_upstream
+from hubbub.hub.known_names import KnownNames
 from hubbub.hub.local import LocalUpstream
-from hubbub.hub.making import make_upstream
 from hubbub.hub.upstream import Upstream
 from hubbub.ports import Sealer
 from hubbub.server.server import Server
 from hubbub.settings import nearest
+from hubbub.settings.folders import state_folder
 from hubbub.settings.hub import HubSettings
 from hubbub.settings.serve import ServeSettings
 from hubbub.settings.sources import Sources
 
 
 def assemble_hub(settings: ServeSettings, sources: Sources, told: Callable[[str], None]) -> Server:
-    """The hub that the settings describe, as the server that its clients see; it follows its files while it runs.
+    """Build the hub that the settings describe, which reloads its files while it runs; return the front of its view.
 
     Raises: as `assemble`.
     """
     loaded = loaded_from(settings, sources)
-    results = Results(lambda: hub.config.hub)
-    hub = Hub(loaded.config, make_upstream=load_upstream, wrap=results.around, dress=results.offer)
-    hub.companions += [results.running, partial(in_step, hub, loaded, sources, told)]
-    _check_profile(settings.tool_profile, hub)
+    make = partial(load_upstream, known_eras=KnownEras(state_folder))
+    hub = Gateway(loaded.config, make=make, known_names=KnownNames())
+    hub.companions.append(partial(in_step, hub, loaded, sources, told))
+    with lenient_profile(sources, told):
+        _check_profile(settings.tool_profile, hub)
     return hub.fronts[settings.view or ""]
 
 
-def load_upstream(config: UpstreamConfig, settings: HubSettings, sealer: Sealer) -> Upstream:
-    """The upstream of a config; a pack or a program is loaded into this process.
+def load_upstream(
+    config: UpstreamConfig, settings: HubSettings, sealer: Sealer, *, known_eras: KnownEras = SHARED
+) -> Upstream:
+    """Make the upstream of a config; a pack or a program is loaded into this process.
 
     Raises:
         SettingsError: there is no such pack or program.
@@ -48,7 +52,7 @@ def load_upstream(config: UpstreamConfig, settings: HubSettings, sealer: Sealer)
     """
     if config.pack is not None or config.target is not None:
         config = replace(config, server=_load(config))
-    return make_upstream(config, settings, sealer)
+    return make_upstream(config, settings, sealer, known_eras=known_eras)
 
 
 def _load(config: UpstreamConfig) -> Server:
@@ -68,8 +72,8 @@ def _load(config: UpstreamConfig) -> Server:
     return server
 
 
-def _check_profile(profile: str | None, hub: Hub) -> None:
-    """Refuse a profile that none of those in this process has."""
+def _check_profile(profile: str | None, hub: Gateway) -> None:
+    """Refuse a profile that no upstream in this process has."""
     if profile is None:
         return
     here = [upstream for upstream in hub.upstreams.values() if isinstance(upstream, LocalUpstream)]

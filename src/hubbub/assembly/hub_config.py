@@ -1,7 +1,7 @@
-"""From settings to the one value that a hub is built from: which servers, shown how.
+"""Converts the settings to the config of a hub: its servers, and how they are shown.
 
-Reads the files and knows which packs there are, but starts nothing. Called when `hubbub
-serve` starts, and whenever one of the files has changed.
+Reads the files and finds the packs, but starts nothing. Called when `hubbub serve` starts, and whenever one of the
+files has changed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,18 @@ from msgspec.structs import replace
 
 from hubbub import __version__, bounds
 from hubbub.assembly.checking import refuse_foreign_flags
-from hubbub.assembly.servers import alone, reached_by
+from hubbub.assembly.servers import reached_by
 from hubbub.client.mcp_json import read_mcp_json
 from hubbub.errors import SettingsError
-from hubbub.hub.config import OWN, HubConfig, UpstreamConfig
+from hubbub.hub.config import (
+    OWN,
+    HubConfig,
+    UpstreamConfig,
+    alone,
+    check_number_of_views,
+    check_servers_of_view,
+    check_view_name,
+)
 from hubbub.protocol.authority import is_loopback
 from hubbub.settings import nearest
 from hubbub.settings.hub import HubSettings, ViewSettings
@@ -34,9 +42,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("hubbub.hub")
 
-_VIEW_NAME: Final = re.compile(r"[a-z0-9-]{1,64}")
 _EVERYWHERE: Final = ("0.0.0.0", "::")
-_RESERVED_VIEWS: Final = ("health",)
 _SHOWN: Final = (
     "max_calls",
     "sessions",
@@ -48,14 +54,14 @@ _SHOWN: Final = (
     "read_only",
     "tools",
 )
-"""What a section says that concerns the hub and not the way to the server."""
+"""Settings of a section that concern the hub, not the connection to the server."""
 
 
 def hub_config(settings: ServeSettings, sources: Sources) -> HubConfig:
-    """The hub that the settings describe.
+    """Build the config of the hub that the settings describe.
 
     Raises:
-        SettingsError: a name or value is wrong; the message says where it stands.
+        SettingsError: a name or value is invalid; the message says where.
         PackUnavailable: a pack that was asked for cannot run.
     """
     if settings.alone and settings.mcp_json is not None:
@@ -91,7 +97,7 @@ def hub_config(settings: ServeSettings, sources: Sources) -> HubConfig:
 
 
 class _Packs:
-    """The installed packs, looked for once somebody asks."""
+    """The installed packs, found at the first use."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
@@ -99,7 +105,7 @@ class _Packs:
         self.used: list[Pack] = []
 
     def choose(self, names: tuple[str, ...]) -> Iterator[tuple[Pack, Any]]:
-        """The packs of these names, or all that can run, each with what is set for it."""
+        """Yield the packs of these names, or all that can run, each with its settings."""
         from hubbub.assembly.assemble import settings_for
         from hubbub.assembly.entries import choose_packs, find_packs
 
@@ -149,7 +155,7 @@ def _of_packs(settings: ServeSettings, packs: _Packs, *, has_others: bool) -> It
 
 
 def _is_this_hub(upstream: UpstreamConfig, settings: ServeSettings) -> bool:
-    """Whether a server is ourselves: people register a hub in the very file that it serves."""
+    """Whether a server is this hub: users register a hub in the same file that it serves."""
     if upstream.remote is None or upstream.remote.url is None or settings.transport != "http":
         return False
     host, port = settings.address
@@ -173,16 +179,12 @@ def _refuse_doubles(upstreams: Iterable[UpstreamConfig]) -> None:
 
 def _views(sources: Sources, servers: set[str]) -> dict[str, ViewSettings]:
     views: dict[str, ViewSettings] = {}
+    left_out = {key[1] for key in sources.refused if key[0] == SERVERS and len(key) > 1}
     for name in sources.file.table((VIEWS,)) if sources.file is not None else {}:
         assert sources.file is not None
-        place = sources.file.place((VIEWS, name))
-        if not _VIEW_NAME.fullmatch(name) or name in _RESERVED_VIEWS:
-            raise SettingsError(f"{place}: a view has a name of a-z, 0-9 and -, and not {', '.join(_RESERVED_VIEWS)}")
-        views[name] = read_settings(ViewSettings, sources, (VIEWS, name))
-        for server in views[name].servers or ():
-            if server not in servers and server != OWN:
-                key = sources.file.place((VIEWS, name, "servers"))
-                raise SettingsError(f"{key}: there is no server {server!r}{nearest(server, servers)}")
-    if len(views) > bounds.HUB_VIEWS:
-        raise SettingsError(f"a hub has at most {bounds.HUB_VIEWS} views")
+        check_view_name(name, sources.file.place((VIEWS, name)))
+        view = views[name] = read_settings(ViewSettings, sources, (VIEWS, name))
+        named = [server for server in view.servers or () if server not in left_out]
+        check_servers_of_view(named, servers, sources.file.place((VIEWS, name, "servers")))
+    check_number_of_views(views)
     return views

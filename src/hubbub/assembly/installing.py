@@ -1,23 +1,26 @@
-"""Packs put on a server: their tools beside each other, their profiles joined into one view."""
+"""Installs packs on a server: registers their tools, and combines their profiles into one view."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
 from hubbub.errors import DefinitionError, SettingsError
+from hubbub.nearest import nearest
 from hubbub.server.events import ToolChange
 from hubbub.server.pack import Health, Pack
 from hubbub.server.server import Server
 from hubbub.server.views import View
-from hubbub.settings.nearest import nearest
+from hubbub.settings.fields import settings_of
+from hubbub.settings.serve import ServeSettings
+from hubbub.settings.sources import Sources
 
 
 class Installed(msgspec.Struct, frozen=True):
-    """What one part brought to a server: a pack, or the user's own program."""
+    """What one part, a pack or the user's program, added to a server."""
 
     name: str
     tools: tuple[str, ...]
@@ -26,13 +29,13 @@ class Installed(msgspec.Struct, frozen=True):
     state: Any = None
 
     async def health(self) -> Health:
-        """How this part feels; one that does not say feels well."""
+        """Health of this part; parts without a health check count as healthy."""
         if self.pack is None or self.pack.health is None:
             return Health(True)
         return await self.pack.health(self.state)
 
     async def problem(self) -> str | None:
-        """What keeps this part from working; None when nothing does."""
+        """Why this part does not work; None if it does."""
         health = await self.health()
         return None if health.ok else f"{self.name}: {health.detail}"
 
@@ -41,7 +44,7 @@ def install_pack(server: Server, pack: Pack, settings: Any) -> Installed:
     """Let a pack register its tools, and open its lifespan with the server's.
 
     Raises:
-        DefinitionError: it has a tool that is already there.
+        DefinitionError: the server already has a tool of the same name.
     """
     before = set(server.tools.names())
     taken: list[str] = []
@@ -61,26 +64,33 @@ def install_pack(server: Server, pack: Pack, settings: Any) -> Installed:
             "serve them apart, each with its own --pack"
         )
     if pack.lifespan is not None:
-        server.lifespan(_lifespan_of(pack, state))
+        open_pack = pack.lifespan
+        server.add_lifespan(lambda _: open_pack(state))
     tools = tuple(name for name in server.tools.names() if name not in before)
     part = Installed(pack.name, tools, pack.profiles, pack, state)
     server.health_checks.append(part.problem)
     return part
 
 
-def _lifespan_of(pack: Pack, state: Any) -> Any:
-    @asynccontextmanager
-    async def lifespan(server: Server) -> AsyncIterator[Any]:
-        assert pack.lifespan is not None
-        opened: AbstractAsyncContextManager[Any] = pack.lifespan(state)
-        async with opened:
-            yield server.state  # The server's own state stays; a pack keeps its own.
+@contextmanager
+def lenient_profile(sources: Sources, warn: Callable[[str], None]) -> Iterator[None]:
+    """Turn the error about an unknown profile into a warning if the name is from the environment.
 
-    return lifespan
+    A variable for one server is often set for others too.
+    """
+    try:
+        yield
+    except SettingsError as error:
+        (setting,) = [each for each in settings_of(ServeSettings) if each.name == "tool_profile"]
+        given = sources.find((), setting)
+        if given is None or not given.is_variable:
+            raise
+        problem = error.message.removeprefix(f"{setting.flag}: ")
+        warn(f"{given.origin}: {problem}; it is ignored, and all tools are shown")
 
 
 def use_profile(server: Server, profile: str, parts: Sequence[Installed]) -> None:
-    """Show of each part that has this profile only what the profile shows.
+    """Limit each part that has this profile to the tools that the profile shows.
 
     Raises:
         SettingsError: no part has it.

@@ -1,7 +1,7 @@
-"""A hub kept in step with its files for as long as it runs.
+"""Reloads the files of a hub while it runs.
 
-Knows how the files are read again, as `hubbub serve` read them at its start; when that
-happens is `hubbub.hub.reload`'s business. Also leaves word of what runs, for `hubbub plan`.
+Reads the files again as `hubbub serve` read them at its start; `hubbub.hub.reload` decides when. Also writes the state
+file for `hubbub plan`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hubbub.assembly.checking import check_sources
 from hubbub.assembly.hub_config import hub_config
+from hubbub.assembly.serve_settings import add_pack_aliases
 from hubbub.hub.described import describe
 from hubbub.hub.reload import Loaded, Reloader
 from hubbub.hub.state_file import RunningHub, StateFile
@@ -28,41 +29,53 @@ from hubbub.settings.sources import Sources, gather
 from hubbub.transports.signals import hang_up_signal
 
 if TYPE_CHECKING:
-    from hubbub.hub.hub import Hub
+    from hubbub.hub.gateway import Gateway
 
 _KEY_BYTES: Final = 16
 
 
-def load_hub(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Loaded:
-    """What the files say now.
+def load_hub(flags: Mapping[str, Any], environ: Mapping[str, str], folder: str | None = None) -> Loaded:
+    """Read the files again; `folder` is the folder of a `hubbub.toml` that was found, not named.
 
     Raises: HubbubError, which says what is wrong and where.
     """
-    sources = gather(flags, environ)
+    sources = add_pack_aliases(gather(flags, environ, folder=folder))
     settings = read_settings(ServeSettings, sources)
     check_sources(sources)
     return loaded_from(settings, sources)
 
 
 def loaded_from(settings: ServeSettings, sources: Sources) -> Loaded:
-    """What the sources say, and which files they are."""
-    paths = [sources.file.path if sources.file is not None else None, settings.mcp_json]
+    """Build the hub's config from the sources, with the files that they were read from."""
+    paths = [*(sources.file.paths if sources.file is not None else ()), settings.mcp_json]
     files = tuple(Path(path).expanduser() for path in paths if path is not None)
-    return Loaded(config=hub_config(settings, sources), settings=settings, files=files)
+    return Loaded(
+        config=hub_config(settings, sources), settings=settings, files=files, also_watched=_trust_records(sources)
+    )
+
+
+def _trust_records(sources: Sources) -> tuple[Path, ...]:
+    """The trust record of the folder, which is watched so that `hubbub trust` takes effect."""
+    if sources.folder is None:
+        return ()
+    from hubbub.settings.trust import trust_record_path
+
+    record = trust_record_path(sources.folder)
+    return (record,) if record.parent.is_dir() else ()
 
 
 @asynccontextmanager
-async def in_step(hub: Hub, loaded: Loaded, sources: Sources, told: Callable[[str], None]) -> AsyncIterator[None]:
-    """Read the files again whenever they change or SIGHUP comes."""
+async def in_step(hub: Gateway, loaded: Loaded, sources: Sources, told: Callable[[str], None]) -> AsyncIterator[None]:
+    """Reload the files when they change and on SIGHUP, while this context is open."""
     flags = dict(sources.flags)
-    if sources.file is not None:
-        flags["--config"] = sources.file.path  # once it was there, its absence is a mistake
+    if sources.config is not None and sources.folder is None:
+        flags["--config"] = sources.config  # if it is missing later, that is an error
     state = StateFile()
     describing = partial(_running, sources, key=secrets.token_bytes(_KEY_BYTES), started_at=time.time())
     reloader = Reloader(
         hub,
         loaded,
-        lambda: load_hub(flags, sources.environ),
+        lambda: load_hub(flags, sources.environ, sources.folder),
         told=told,
         changed=lambda reloader: state.write(describing(reloader)),
     )
@@ -87,10 +100,14 @@ def _running(sources: Sources, reloader: Reloader, *, key: bytes, started_at: fl
         pid=os.getpid(),
         started_at=started_at,
         address="stdio" if settings.transport == "stdio" else f"{host}:{port}",
-        config=_whole(sources.file.path if sources.file is not None else None),
+        config=_whole(sources.config),
+        is_config_named=sources.folder is None,
         mcp_json=_whole(settings.mcp_json),
         flags=flags,
-        variables={name: sources.environ[name] for name in known_variables(ServeSettings) & sources.environ.keys()},
+        variables={
+            name: sources.environ[name]
+            for name in (known_variables(ServeSettings) | sources.aliases.keys()) & sources.environ.keys()
+        },
         hidden_keys=hidden,
         key=key.hex(),
         description=describe(loaded.config, key, reloader.started_with),
@@ -99,7 +116,7 @@ def _running(sources: Sources, reloader: Reloader, *, key: bytes, started_at: fl
 
 
 def _shown_flags(sources: Sources) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The flags without those of packs, of which some are secret; and the keys of the latter."""
+    """Return the flags without those of packs, some of which are secret, and the keys of the flags of packs."""
     known = {setting.flag for setting in settings_of(ServeSettings)}
     shown = {flag: value for flag, value in sources.flags.items() if flag in known}
     hidden = tuple(flag.lstrip("-").replace("-", "_") for flag in sources.flags if flag not in known)

@@ -1,8 +1,8 @@
-"""One server that is written down in `hubbub.toml`, as the config that reaches it."""
+"""Converts a server section of `hubbub.toml` to the config of a client."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -10,21 +10,12 @@ from msgspec.structs import replace
 from hubbub.client.config import ServerConfig
 from hubbub.client.mcp_json import parse_mcp_json
 from hubbub.errors import SettingsError
-from hubbub.settings.secret import Secret
+from hubbub.hub.config import alone
 from hubbub.settings.servers import ServerSettings
-
-_ALONE: Final = "HUBBUB_ALONE"
-
-
-def alone(config: ServerConfig) -> ServerConfig:
-    """The same server; if it is ours too, it must not become a hub of the same file, and so on without end."""
-    if config.is_remote:
-        return config
-    return replace(config, env={_ALONE: Secret("true"), **config.env})
 
 
 def reached_by(name: str, settings: ServerSettings) -> ServerConfig:
-    """A section with an address or a command, its variables filled in as in the ecosystem's files.
+    """Convert a section with a URL or a command; its variables are expanded as in `mcpServers` files.
 
     Raises: SettingsError.
     """

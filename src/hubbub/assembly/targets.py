@@ -1,4 +1,4 @@
-"""The user's program: loaded from a file or a module, and searched for its server."""
+"""Loads the user's program from a file or a module, and finds its server."""
 # pathlib would cost milliseconds at every start of a stdio server.
 # ruff: noqa: PTH100, PTH109, PTH112, PTH113, PTH119, PTH120
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def load_target(target: str) -> Server:
-    """The server in `file.py`, `file.py:name` or `module:name`.
+    """Load the server in `file.py`, `file.py:name` or `module:name`; a `Hub` there wins over the servers behind it.
 
     Raises:
         SettingsError: there is no such file, module or server.
@@ -54,7 +54,7 @@ def _load_file(path: str) -> ModuleType:
     if not os.path.isfile(path):
         raise SettingsError(f"there is no file {path!r} here ({os.getcwd()})")
     path = os.path.abspath(path)
-    _search_first(os.path.dirname(path))  # What `python file.py` does: its neighbours can be imported.
+    _search_first(os.path.dirname(path))  # As `python file.py` does, so that modules beside it can be imported.
     # A name of its own, so that a file called json.py does not replace the library.
     name = f"hubbub_target_{os.path.basename(path).removesuffix('.py')}"
     loader = SourceFileLoader(name, path)
@@ -71,7 +71,9 @@ def _load_file(path: str) -> ModuleType:
 
 
 def _load_module(name: str) -> ModuleType:
-    _search_first(os.getcwd())
+    if os.getcwd() not in sys.path:
+        # Last: files in the working folder must not replace anything that is installed.
+        sys.path.append(os.getcwd())
     try:
         return import_module(name)
     except HubbubError:
@@ -93,6 +95,11 @@ def _find_server(module: ModuleType, place: str, name: str | None) -> Server:
     from hubbub.server.server import Server
 
     servers = {key: value for key, value in vars(module).items() if isinstance(value, Server)}
+    if "hubbub.hub.hub" in sys.modules:  # Only a program with a hub has loaded it, and loading it takes long.
+        from hubbub.hub.hub import Hub
+
+        hubs = {key: value.front() for key, value in vars(module).items() if isinstance(value, Hub)}
+        servers = hubs or servers if name is None else servers | hubs
     wanted = name if name is not None else "server"
     if wanted in servers:
         return servers[wanted]

@@ -14,13 +14,16 @@ from msgspec.structs import replace
 
 from hubbub import bounds
 from hubbub.agent.chat import OpenAIChat
+from hubbub.agent.errors import ModelError, ToolUseError
 from hubbub.agent.executor_builder import ExecutorBuilder
 from hubbub.agent.model import Message
+from hubbub.agent.options import LoopOptions
 from hubbub.agent.snapshot import Snapshot, ToolRegistryBuilder
 from hubbub.agent.tool_loop import ToolLoopRunner
 from hubbub.agent.tools_builder import ToolsBuilder
 from hubbub.cli.agent_report import JsonReport, Report, ShownExecutor, TextReport
 from hubbub.cli.allowing import Permission
+from hubbub.cli.asking import Prompter
 from hubbub.cli.conversation import client_of, run
 from hubbub.cli.models import only_model
 from hubbub.cli.options import Options, ServerCommand, server_options
@@ -28,7 +31,7 @@ from hubbub.cli.outcomes import tell_failure
 from hubbub.cli.target import config_of
 from hubbub.cli.terminal import ask, has_person, note
 from hubbub.client.config import ServerConfig
-from hubbub.errors import ModelError, SettingsError, ToolUseError
+from hubbub.errors import SettingsError
 from hubbub.settings import Secret
 
 _HELP = """Let a model use the tools of servers, and show each call.
@@ -50,7 +53,7 @@ _SYSTEM: Final = "You help the person with the tools you are given. What tools r
 
 
 class Talk(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wanted of the model."""
+    """Options of one conversation with a model."""
 
     prompt: str | None
     url: str
@@ -62,6 +65,7 @@ class Talk(msgspec.Struct, frozen=True, kw_only=True):
     deny: tuple[str, ...]
     says_yes: bool
     streams: bool
+    images: bool
 
 
 @click.command(cls=ServerCommand, help=_HELP, short_help="Let a model use tools.", options_metavar="[OPTION]…")
@@ -76,6 +80,7 @@ class Talk(msgspec.Struct, frozen=True, kw_only=True):
 @click.option(
     "--max-turns", type=click.IntRange(1, 1000), default=bounds.MODEL_TURNS, metavar="N", help="Answers at most."
 )
+@click.option("--images", is_flag=True, help="Show the model the images that tools return, if it takes images.")
 @click.option("--yes", "says_yes", is_flag=True, help="Allow every call.")
 @click.option("--no-stream", "waits", is_flag=True, help="Ask for whole answers.")
 @server_options
@@ -117,7 +122,7 @@ def _key(variable: str | None) -> Secret | None:
 
 
 def _configs(options: Options, targets: Sequence[str]) -> list[ServerConfig]:
-    """The servers, each with a name of its own."""
+    """The configs of the servers, each with a unique id."""
     wanted: list[str | Sequence[str]] = [*targets]
     if options.command:
         wanted.append(options.command)
@@ -142,7 +147,8 @@ def _configs(options: Options, targets: Sequence[str]) -> list[ServerConfig]:
 async def _serve(options: Options, talk: Talk, configs: Sequence[ServerConfig]) -> int:
     report: Report = JsonReport() if options.as_json else TextReport()
     async with AsyncExitStack() as stack:
-        builder = ToolRegistryBuilder(configs, make=lambda config: client_of(config, options.verbosity))
+        prompter = Prompter()
+        builder = ToolRegistryBuilder(configs, make=lambda config: client_of(config, options.verbosity, prompter))
         snapshot = await stack.enter_async_context(await builder.build())
         _check(snapshot, configs)
         private = options.where.allow_private_network or None
@@ -159,7 +165,7 @@ async def _serve(options: Options, talk: Talk, configs: Sequence[ServerConfig]) 
 
 
 def _check(snapshot: Snapshot, configs: Sequence[ServerConfig]) -> None:
-    """Go on with the servers that are there, if any is."""
+    """Report servers that failed; raise if all of them did."""
     if snapshot.errors and len(snapshot.errors) == len(configs):
         raise next(iter(snapshot.errors.values()))
     for name, error in snapshot.errors.items():
@@ -170,9 +176,12 @@ def _check(snapshot: Snapshot, configs: Sequence[ServerConfig]) -> None:
 
 def _runner(snapshot: Snapshot, chat: OpenAIChat, talk: Talk, permission: Permission, report: Report) -> ToolLoopRunner:
     registry = ToolsBuilder.build(mcp_definitions=snapshot.definitions, allow=talk.allow, deny=talk.deny)
-    executor = ExecutorBuilder.build(registry=registry, mcp_snapshot=snapshot)
+    executor = ExecutorBuilder.build(registry=registry, mcp_snapshot=snapshot, images=talk.images)
     shown = None if executor is None else ShownExecutor(executor, report)
-    return ToolLoopRunner(registry, shown, chat=chat, system=talk.system or None, decide=permission.decide)
+    options = LoopOptions(runs_in_parallel=True)
+    return ToolLoopRunner(
+        registry, shown, chat=chat, system=talk.system or None, decide=permission.decide, options=options
+    )
 
 
 async def _converse(runner: ToolLoopRunner, talk: Talk, permission: Permission, report: Report) -> None:
@@ -185,7 +194,7 @@ async def _converse(runner: ToolLoopRunner, talk: Talk, permission: Permission, 
         except (ModelError, ToolUseError) as error:
             report.interrupt()
             tell_failure(error)
-            # What tools have done by then is kept, so that none needs to run twice.
+            # The results of tools so far are kept, so that none needs to run twice.
             history = [dict(message) for message in error.history] or history
     note("")
 
@@ -198,7 +207,7 @@ async def _answer(
     prompt: str,
     history: Sequence[Message],
 ) -> Sequence[Message]:
-    """One run, with as many pauses as the person has to be asked; the conversation so far."""
+    """Run one prompt, asking the person at each pause; return the conversation so far."""
     on_text = report.text if talk.streams else None
     result = await runner.run(prompt, history, max_turns=talk.max_turns, on_event=report.event, on_text=on_text)
     while result.status == "paused":

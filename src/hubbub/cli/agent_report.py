@@ -1,7 +1,7 @@
-"""What a run of `hubbub agent` shows while it goes on: the model's words on stdout, each call on stderr.
+"""Output of `hubbub agent` during a run: the model's text on stdout, each call on stderr.
 
-Or, with `--json`, one object a line: the loop's events, `text` for pieces of an answer,
-`call` and `result` around each call, and `answer` at the end.
+With `--json` instead one object per line: the loop's events, `text` for parts of an answer, `call` and `result` around
+each call, and `answer` at the end.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol
 import click
 import msgspec
 
-from hubbub.agent.envelope import Envelope
-from hubbub.agent.events import Event
+from hubbub.agent.envelope import ToolEnvelope
+from hubbub.agent.events import RunEvent
 from hubbub.agent.executor import Executor
 from hubbub.agent.run_state import RunResult
 from hubbub.cli.outcomes import clean
@@ -27,49 +27,51 @@ _KILOBYTE: Final = 1024
 
 
 class Report(Protocol):
-    """Whom a run tells what happens."""
+    """Shows the progress of a run."""
 
     def text(self, piece: str) -> None:
-        """The model goes on writing."""
+        """Show a part of the model's text."""
 
-    def event(self, event: Event) -> None:
-        """The loop tells of something."""
+    def event(self, event: RunEvent) -> None:
+        """Show an event of the loop."""
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> None:
-        """A tool is called."""
+        """Show the start of a call."""
 
-    def result(self, name: str, envelope: Envelope, seconds: float) -> None:
-        """It came back."""
+    def result(self, name: str, envelope: ToolEnvelope, seconds: float) -> None:
+        """Show the result of a call."""
 
     def interrupt(self) -> None:
-        """Something else is about to be written."""
+        """Prepare for other output, which is about to be written."""
 
     def finished(self, result: RunResult, *, is_shown: bool) -> None:
-        """The run has an answer; `is_shown` if it was told as text already."""
+        """Show the final answer; `is_shown`: it was already shown with `text`."""
 
 
 class TextReport:
-    """For people."""
+    """Report for people."""
 
     def __init__(self) -> None:
         self._is_within_line = False
 
     def text(self, piece: str) -> None:
-        """Write it at once; in a terminal without what would command it."""
+        """Write it at once; in a terminal, replace control characters."""
         if piece:
             click.echo(clean(piece) if sys.stdout.isatty() else piece, nl=False)
             self._is_within_line = not piece.endswith("\n")
 
-    def event(self, event: Event) -> None:
-        """Only what the other lines do not tell."""
+    def event(self, event: RunEvent) -> None:
+        """Show blocked calls and retries, which the other lines do not show."""
         if event.type == "tool_call_blocked":
             self._line(f"  x {event.details['tool']} was not called ({event.details['code']})", "yellow")
+        elif event.type == "llm_request_retry" and event.details["wait_s"]:
+            self._line(f"  the model's endpoint is busy; asking again in {event.details['wait_s']:.1f} s", "yellow")
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> None:
         """`-> forecast {"city":"Lima"}`"""
         self._line(f"  -> {name} {shortened(arguments)}", "cyan")
 
-    def result(self, name: str, envelope: Envelope, seconds: float) -> None:
+    def result(self, name: str, envelope: ToolEnvelope, seconds: float) -> None:
         """`<- forecast 312 bytes, 0.02 s`"""
         if envelope["ok"]:
             size = len(msgspec.json.encode(envelope["data"], enc_hook=str))
@@ -87,7 +89,7 @@ class TextReport:
             self._is_within_line = False
 
     def finished(self, result: RunResult, *, is_shown: bool) -> None:
-        """The whole answer, if it was not shown as it was written."""
+        """Write the whole answer, if it was not streamed."""
         if not is_shown:
             self.text(result.assistant_text)
         self.interrupt()
@@ -98,30 +100,30 @@ class TextReport:
 
 
 class JsonReport:
-    """For machines."""
+    """Report for machines, as lines of JSON."""
 
     def text(self, piece: str) -> None:
-        """A piece of an answer."""
+        """Write a part of an answer."""
         write_json({"type": "text", "text": piece})
 
-    def event(self, event: Event) -> None:
-        """The loop's own events, as they are."""
+    def event(self, event: RunEvent) -> None:
+        """Write an event of the loop."""
         details = dict(event.details)
         write_json({"type": event.type, "run_id": event.run_id, "turn": event.turn, "details": details})
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> None:
-        """A call with all its arguments."""
+        """Write a call with all its arguments."""
         write_json({"type": "call", "tool": name, "arguments": dict(arguments)})
 
-    def result(self, name: str, envelope: Envelope, seconds: float) -> None:
-        """The envelope that the model gets."""
+    def result(self, name: str, envelope: ToolEnvelope, seconds: float) -> None:
+        """Write the envelope that the model gets."""
         write_json({"type": "result", "tool": name, "elapsed_s": round(seconds, 3), "result": envelope})
 
     def interrupt(self) -> None:
-        """Lines do not mix."""
+        """Do nothing: each object is a line of its own."""
 
     def finished(self, result: RunResult, *, is_shown: bool) -> None:
-        """The answer as a whole, also if it was told in pieces."""
+        """Write the whole answer, even if it was streamed."""
         write_json({"type": "answer", "run_id": result.run_id, "text": result.assistant_text})
 
 
@@ -132,8 +134,7 @@ class ShownExecutor:
         self._executor = executor
         self._report = report
 
-    async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str = "") -> Envelope:
-        """Run one call."""
+    async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str = "") -> ToolEnvelope:
         self._report.call(name, arguments)
         started = time.monotonic()
         envelope = await self._executor.call(name, arguments, call_id=call_id)

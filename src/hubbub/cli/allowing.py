@@ -1,7 +1,7 @@
-"""Whether `hubbub agent` may make a call: what only reads may, the person is asked about the rest.
+"""Decides whether `hubbub agent` may make a call: harmless tools may run, the person is asked about the rest.
 
-A tool that says nothing of itself may destroy: that is what the protocol means by a
-missing hint. Without a terminal nobody can be asked, so the answer is no.
+A tool without annotations counts as destructive: the protocol defines a missing hint that way. Without a terminal
+the person cannot be asked, so the call is denied.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hubbub.security.policy import Allow, Confirm, Decision, Deny, Question
 
 
 class Permission:
-    """The policy of one run of the command, and who is asked."""
+    """The policy of one run of the command; asks the person."""
 
     def __init__(self, *, says_yes: bool, report: Report) -> None:
         self._says_yes = says_yes
@@ -27,7 +27,7 @@ class Permission:
         self._always: set[str] = set()
 
     def decide(self, question: Question) -> Decision:
-        """Yes, no, or ask."""
+        """Allow harmless and approved tools; ask about others, or deny them if there is no terminal."""
         if self._says_yes or question.tool in self._always or is_harmless(question.annotations):
             return Allow()
         if not has_person():
@@ -36,7 +36,7 @@ class Permission:
         return Confirm(question.digest, time.time() + bounds.CONFIRMATION_S)
 
     async def ask(self, pending: PendingCall) -> str:
-        """`allow` or `deny`; `a` allows this tool from now on."""
+        """Ask the person for `allow` or `deny`; the answer `a` allows this tool from now on."""
         self._report.interrupt()
         note(f"  ?  {pending.tool} {shortened(pending.arguments)}")
         if pending.tool in self._always:
@@ -48,7 +48,7 @@ class Permission:
 
 
 def is_harmless(annotations: ToolAnnotations | None) -> bool:
-    """Whether a tool says that it changes nothing, or destroys nothing."""
+    """Whether a tool is annotated as read-only or as not destructive."""
     if annotations is None:
         return False
     return annotations.read_only_hint is True or (

@@ -1,31 +1,34 @@
-"""A server's question to the person: a form, asked field by field; without a terminal it is declined."""
+"""Elicitation in the terminal: asks for a form field by field; without a terminal it is declined."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
+from hubbub import bounds
 from hubbub.cli.key_values import read_value, type_name
 from hubbub.cli.terminal import ask, has_person, note
 from hubbub.client.handlers import ElicitationAnswer, ElicitationRequest
 from hubbub.errors import SettingsError
 
-_TRIES: Final = 5
-_turns = asyncio.Lock()
-"""One question at a time: a terminal has only one line to type on."""
 
+class Prompter:
+    """Asks the person for all servers of one command, one form at a time: a terminal has only one input line."""
 
-async def elicit(request: ElicitationRequest) -> ElicitationAnswer:
-    """Ask the person."""
-    if request.mode != "form":
-        note(f"the server asks to open {request.url} ({request.message}); declined")
-        return ElicitationAnswer("decline")
-    if not has_person():
-        note(f"the server asks: {request.message} (declined: there is no terminal to answer on)")
-        return ElicitationAnswer("decline")
-    async with _turns:
-        return await _fill_in(request)
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    async def elicit(self, request: ElicitationRequest) -> ElicitationAnswer:
+        """Ask the person to fill in a form."""
+        if request.mode != "form":
+            note(f"the server asks to open {request.url} ({request.message}); declined")
+            return ElicitationAnswer("decline")
+        if not has_person():
+            note(f"the server asks: {request.message} (declined: there is no terminal to answer on)")
+            return ElicitationAnswer("decline")
+        async with self._lock:
+            return await _fill_in(request)
 
 
 async def _fill_in(request: ElicitationRequest) -> ElicitationAnswer:
@@ -46,12 +49,12 @@ async def _fill_in(request: ElicitationRequest) -> ElicitationAnswer:
 
 
 async def _ask_field(name: str, field: Mapping[str, Any], *, is_required: bool) -> dict[str, Any] | None:
-    """The field with its value, nothing if it is left out, None if the person declines."""
+    """Return the field with its value, an empty dict if it is skipped, None if the person declines."""
     told = field.get("description") or field.get("title") or ""
     default = field.get("default")
     hint = f"{told + ' ' if told else ''}({type_name(field, field)})"
     shown = f" [{default}]" if default is not None else "" if is_required else " []"
-    for _ in range(_TRIES):
+    for _ in range(bounds.TYPED_TRIES):
         typed = await ask(f"  {name}: {hint}{shown} ")
         if typed is None:
             note("")

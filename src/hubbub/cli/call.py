@@ -1,4 +1,4 @@
-"""`hubbub call`: calls a tool, once, and shows what it gives."""
+"""`hubbub call`: calls a tool, once, and shows its result."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hubbub.cli.outcomes import TOOL_FAILED
 from hubbub.cli.tools import find_tool
 from hubbub.cli.writing import write_json, write_lines
 from hubbub.client.client import Client
-from hubbub.client.results import ToolResult
 from hubbub.errors import SettingsError
+from hubbub.protocol.wire import ToolResult
 
 if TYPE_CHECKING:
     from hubbub.cli.screen import ProgressBar
@@ -83,7 +83,7 @@ async def _typed(client: Client, name: str, pairs: Sequence[str]) -> dict[str, A
 
 
 def _bar(name: str) -> ProgressBar | None:
-    """Where progress is shown, if somebody looks."""
+    """The progress bar, if stderr is a terminal."""
     if not sys.stderr.isatty():
         return None
     from hubbub.cli.screen import ProgressBar

@@ -1,4 +1,4 @@
-"""What servers answer, as text for people: text as it is, the rest saved to files and named."""
+"""Formats answers of servers for people: text as it is, other content saved to files."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import msgspec
 from msgspec import UNSET
 
 from hubbub.cli.saving import save, stem_of
-from hubbub.client.results import Block, ToolResult
+from hubbub.client.results import Block
 from hubbub.protocol.content import Audio, EmbeddedResource, Image, ResourceContents, ResourceLink, Text
+from hubbub.protocol.wire import ToolResult
 
 
 def tool_lines(result: ToolResult, tool: str, folder: str) -> Iterator[str]:
-    """The result of a call. Data that is only repeated as one line of text is shown as data."""
+    """Format the result of a call; structured content that is only repeated as text is shown as JSON."""
     content = result.content if result.content is not UNSET else []
     if result.structured_content is not UNSET and _is_only(content, result.structured_content):
         yield pretty(result.structured_content)
@@ -23,7 +24,7 @@ def tool_lines(result: ToolResult, tool: str, folder: str) -> Iterator[str]:
 
 
 def failure_lines(result: ToolResult, tool: str, folder: str) -> Iterator[str]:
-    """Why a tool failed: the message of our own servers' data, else whatever it says."""
+    """Format a failed call: the error message of Hubbub's servers, otherwise the whole result."""
     match result.content:
         case [Text(text=text)]:
             data = _decoded(text)
@@ -38,7 +39,6 @@ def failure_lines(result: ToolResult, tool: str, folder: str) -> Iterator[str]:
 
 
 def block_lines(blocks: Iterable[Any], stem: str, folder: str) -> Iterator[str]:
-    """Blocks of content, one after the other."""
     for block in blocks:
         match block:
             case Text(text=text):
@@ -58,7 +58,6 @@ def block_lines(blocks: Iterable[Any], stem: str, folder: str) -> Iterator[str]:
 
 
 def resource_lines(contents: Iterable[ResourceContents], folder: str) -> Iterator[str]:
-    """The contents of resources."""
     for each in contents:
         if isinstance(each.text, str):
             yield each.text
@@ -68,7 +67,7 @@ def resource_lines(contents: Iterable[ResourceContents], folder: str) -> Iterato
 
 
 def pretty(value: Any) -> str:
-    """JSON for people."""
+    """Format a value as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
@@ -82,7 +81,7 @@ def _is_only(content: list[Any], structured: Any) -> bool:
 
 
 def _decoded(text: str) -> Any:
-    """Text that is JSON as its value; anything else as it is."""
+    """Decode text that is JSON; return other text unchanged."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError):

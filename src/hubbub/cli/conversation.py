@@ -1,13 +1,12 @@
-"""Runs what a command has to say to a server: connects, talks, parts, and returns the exit code.
+"""Runs a command with a server: connects, runs its work, disconnects, and returns the exit code.
 
-Logs of the server and its stderr are shown with -v. Ctrl+C and SIGTERM cancel what runs;
-the server is told, and a child of ours is ended, before the process is.
+Logs of the server and its stderr are shown with -v. Ctrl+C and SIGTERM cancel the work; the server gets a
+cancellation, and a child process is ended, before this process ends.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -16,16 +15,19 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from hubbub.cli.asking import elicit
+from hubbub.cli.asking import Prompter
 from hubbub.cli.outcomes import TERMINATED, tell_failure
 from hubbub.cli.terminal import note
 from hubbub.client.client import Client
 from hubbub.client.config import ServerConfig
 from hubbub.client.handlers import ElicitationAnswer, ElicitationRequest
+from hubbub.client.known_eras import KnownEras
 from hubbub.errors import HubbubError
 from hubbub.observe import configure_logging
-from hubbub.protocol.wire import MessageParams
+from hubbub.protocol.wire import LogMessage
 from hubbub.security.redact import redact
+from hubbub.settings.folders import state_folder
+from hubbub.transports.signals import stop_signals
 
 _LEVELS: Final = ("warning", "info", "debug")
 
@@ -35,12 +37,12 @@ Aside = Callable[[], AbstractContextManager[None]]
 
 
 def converse(config: ServerConfig, talk: Talk, *, verbosity: int = 0, aside: Aside = nullcontext) -> int:
-    """Connect to a server, talk, and part; return the exit code."""
+    """Connect to a server, run `talk`, and disconnect; return the exit code."""
     return run(_converse(config, talk, verbosity, aside), verbosity)
 
 
 def run(work: Awaitable[int], verbosity: int = 0, *, is_quiet: bool = False) -> int:
-    """Run a command's work; return the exit code. A quiet one tells by itself what is worth a warning.
+    """Run a command's work; return the exit code. With `is_quiet`, warnings are not logged: the command shows its own.
 
     Raises: KeyboardInterrupt.
     """
@@ -52,27 +54,32 @@ def run(work: Awaitable[int], verbosity: int = 0, *, is_quiet: bool = False) -> 
         return tell_failure(error)
 
 
-def client_of(config: ServerConfig, verbosity: int, aside: Aside = nullcontext) -> Client:
-    """A client whose server can ask the person, and be heard."""
+def client_of(config: ServerConfig, verbosity: int, prompter: Prompter, aside: Aside = nullcontext) -> Client:
+    """Make a client that passes elicitation to the person and, with -v, shows logs and stderr."""
 
     async def answer(request: ElicitationRequest) -> ElicitationAnswer:
         with aside():
-            return await elicit(request)
+            return await prompter.elicit(request)
 
     if verbosity:
         config = replace(config, on_stderr_line=lambda line: note(redact(f"{config.id}: {line}")))
-    return Client(config, elicitation=answer, on_log=show_log if verbosity else None)
+    return Client(
+        config,
+        elicitation=answer,
+        on_log=show_log if verbosity else None,
+        known_eras=KnownEras(state_folder),
+    )
 
 
-def show_log(message: MessageParams) -> None:
-    """Show what a server logs."""
+def show_log(message: LogMessage) -> None:
+    """Show a log message of a server."""
     said = message.data if isinstance(message.data, str) else msgspec.json.encode(message.data).decode()
     logger = f"{message.logger}: " if isinstance(message.logger, str) else ""
     note(redact(f"[{message.level}] {logger}{said}"))
 
 
 async def _converse(config: ServerConfig, talk: Talk, verbosity: int, aside: Aside) -> int:
-    async with client_of(config, verbosity, aside) as client:
+    async with client_of(config, verbosity, Prompter(), aside) as client:
         if verbosity:
             info = client.server_info
             note(f"connected to {info.name or config.target} {info.version} ({client.protocol_version})".rstrip())
@@ -90,12 +97,11 @@ async def _ask_for_logs(client: Client) -> None:
 
 
 async def _until_terminated(work: Awaitable[Any]) -> int:
-    """SIGTERM cancels like Ctrl+C does, so that no child is left behind."""
+    """Cancel the work on SIGTERM, as on Ctrl+C, so that no child process is left behind."""
     task = asyncio.ensure_future(work)
-    if os.name != "nt":
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     try:
-        return int(await task)
+        with stop_signals(task.cancel, (signal.SIGTERM,)):
+            return int(await task)
     except asyncio.CancelledError:
         current = asyncio.current_task()
         if current is not None and current.cancelling():

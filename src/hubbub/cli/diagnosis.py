@@ -1,4 +1,4 @@
-"""What `hubbub doctor` finds: Python, the libraries, the settings, the packs and their own checks."""
+"""The checks of `hubbub doctor`: Python, the libraries, the settings, the packs and their own checks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hubbub.assembly.checking import check_sources
 from hubbub.assembly.entries import PackEntry, find_packs
 from hubbub.assembly.servers import reached_by
 from hubbub.errors import HubbubError, SettingsError
-from hubbub.server.pack import Check
+from hubbub.server.pack import Check, load_object
 from hubbub.settings import ServeSettings, Sources, gather, nearest, read_settings
 from hubbub.settings.servers import ServerSettings
 from hubbub.settings.sources import SERVERS
@@ -41,18 +41,18 @@ class PackDiagnosis(msgspec.Struct):
 
 
 class Diagnosis(msgspec.Struct):
-    """Everything that was found."""
+    """The result of all checks."""
 
     ok: bool
     version: str
     checks: list[Check]
     packs: list[PackDiagnosis]
     servers: list[Check] = []
-    """Those in hubbub.toml; nobody connects to them here."""
+    """The servers in hubbub.toml, checked without connecting to them."""
 
 
 def diagnose(needed: Sequence[str] = ()) -> Diagnosis:
-    """Look at everything; `needed` packs must work for the whole to be well.
+    """Run all checks; the result is ok only if the `needed` packs work.
 
     Raises:
         SettingsError: there is no pack of that name.
@@ -70,7 +70,7 @@ def diagnose(needed: Sequence[str] = ()) -> Diagnosis:
 
 
 def _is_well(pack: PackDiagnosis) -> bool:
-    return pack.ok and all(check.ok for check in pack.checks)
+    return pack.ok and all(check.ok or check.optional for check in pack.checks)
 
 
 def _check_python() -> Check:
@@ -99,16 +99,20 @@ def _check_libraries() -> list[Check]:
 
 def _check_settings() -> tuple[Check, Sources]:
     try:
-        sources = gather({})
+        sources = gather({}, drops_untrusted=True)
         read_settings(ServeSettings, sources)
-        check_sources(sources)
+        warning = check_sources(sources)
     except SettingsError as error:
         return Check("settings", False, error.message, "mend it there, or remove it"), Sources()
+    if sources.refused:
+        return Check("settings", False, sources.refusal, "hubbub trust"), sources
+    if warning:
+        return Check("settings", True, warning, "rename or unset them"), sources
     return Check("settings", True, sources.file.path if sources.file is not None else "defaults and variables"), sources
 
 
 def _check_servers(sources: Sources, packs: dict[str, PackEntry]) -> list[Check]:
-    """The servers in the settings file: whether what they need to be reached is there."""
+    """Check that the pack, program or command of each server in the settings file exists."""
     names = sources.file.table((SERVERS,)) if sources.file is not None else {}
     return [_check_server(name, read_settings(ServerSettings, sources, (SERVERS, name)), packs) for name in names]
 
@@ -159,9 +163,10 @@ async def _diagnose_pack(entry: PackEntry, sources: Sources) -> PackDiagnosis:
     return found
 
 
-async def _run_check(check: Callable[[Any], Awaitable[Check]], settings: Any) -> Check:
-    name = getattr(check, "__name__", "check")
+async def _run_check(check: Callable[[Any], Awaitable[Check]] | str, settings: Any) -> Check:
+    name = check.rpartition(":")[2] if isinstance(check, str) else getattr(check, "__name__", "check")
     try:
+        check = load_object(check) if isinstance(check, str) else check
         async with asyncio.timeout(bounds.CHECK_S):
             return await check(settings)
     except TimeoutError:

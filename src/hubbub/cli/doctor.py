@@ -11,6 +11,7 @@ from hubbub.cli.failing import FAILED
 _HELP = """See what works on this machine, what does not, and what to do.
 
 Lists the packs that are installed. Those named as PACK must work, the others may.
+What a pack can do without is marked as optional, and is not counted as broken.
 Of the servers in hubbub.toml it tells whether they could be started; it starts none.
 Exits with 1 if something that is needed is broken.
 """
@@ -37,7 +38,9 @@ def _as_text(diagnosis: Diagnosis) -> str:
         lines.append(_line(pack.ok, pack.name, pack.summary or pack.detail, "" if pack.summary else pack.advice))
         if pack.summary and pack.detail:
             lines.append(_line(None, "", pack.detail, pack.advice))
-        lines += [_line(check.ok, f"  {check.name}", check.detail, check.advice) for check in pack.checks]
+        lines += [
+            _line(check.ok, f"  {check.name}", check.detail, check.advice, check.optional) for check in pack.checks
+        ]
     if not diagnosis.packs:
         lines.append("  none")
     if diagnosis.servers:
@@ -46,7 +49,8 @@ def _as_text(diagnosis: Diagnosis) -> str:
     return "\n".join(lines)
 
 
-def _line(ok: bool | None, name: str, detail: str, advice: str) -> str:
-    mark = {True: "ok", False: "--", None: ""}[ok]
+def _line(ok: bool | None, name: str, detail: str, advice: str, is_optional: bool = False) -> str:
+    mark = "-" if is_optional and not ok else {True: "ok", False: "--", None: ""}[ok]
+    detail = f"optional: {detail}" if is_optional else detail
     told = f"  {mark:<3}{name:<18} {detail}".rstrip()
     return f"{told}\n{'':<24}-> {advice}" if advice else told

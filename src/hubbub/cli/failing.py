@@ -1,6 +1,6 @@
-"""How the command line says that something is wrong: one line on stderr and an exit code.
+"""Reports errors on the command line: one line on stderr and an exit code.
 
-Only the user's own program gets a traceback, without the frames that are ours.
+Only errors of the user's own program have a traceback, without Hubbub's frames.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ INTERRUPTED: Final = 130
 
 
 def tell(error: HubbubError) -> int:
-    """Say on stderr what is wrong; return the exit code."""
+    """Write an error to stderr; return the exit code."""
     if isinstance(error, TargetFailed) and error.__cause__ is not None:
         sys.stderr.write("".join(_told(error.__cause__)))
     place = _place_of(error) if isinstance(error, DefinitionError) else ""
@@ -33,13 +33,13 @@ def say(message: str) -> None:
 
 
 def _place_of(error: BaseException) -> str:
-    """Where in the user's program a wrong declaration stands."""
+    """The place of an invalid declaration in the user's program."""
     theirs = [frame for frame in extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
     return f"{theirs[-1].filename} line {theirs[-1].lineno}: " if theirs else ""
 
 
 def _told(cause: BaseException) -> Iterator[str]:
-    """A traceback that starts in the user's program; for what cannot be imported, it has nothing of ours at all."""
+    """Format a traceback that starts in the user's program; import and syntax errors have none of Hubbub's frames."""
     told = TracebackException.from_exception(cause)
     is_ours = [_is_ours(frame.filename) for frame in told.stack]
     if isinstance(cause, ImportError | SyntaxError):
@@ -52,7 +52,7 @@ def _told(cause: BaseException) -> Iterator[str]:
 
 
 def _is_ours(filename: str) -> bool:
-    """Ours, or the machinery of Python that imports and starts things."""
+    """Whether a frame belongs to Hubbub, or to Python's own import and start code."""
     here = __file__.removesuffix("cli/failing.py").removesuffix("cli\\failing.py")
     return (
         filename.startswith(("<", here)) or "importlib" in filename or filename.endswith(("/bin/hubbub", "hubbub.exe"))

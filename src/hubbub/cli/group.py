@@ -1,8 +1,7 @@
-"""The commands of `hubbub`: ours, each imported when it is named, and those that packs bring."""
+"""The commands of `hubbub`: built-in ones, imported when they are used, and those of packs."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any, Final
 
 import click
@@ -11,6 +10,7 @@ from hubbub import __version__
 from hubbub.assembly.entries import PackEntry, find_packs
 from hubbub.cli.failing import INTERRUPTED, WRONG_USAGE, say
 from hubbub.errors import HubbubError
+from hubbub.server.pack import Command, load_object
 from hubbub.settings import nearest
 
 COMMANDS: Final = {
@@ -23,12 +23,13 @@ COMMANDS: Final = {
     "read": "hubbub.cli.read:command",
     "serve": "hubbub.cli.serve:command",
     "tools": "hubbub.cli.tools:command",
+    "trust": "hubbub.cli.trust:command",
 }
 _HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}
 
 
 def run_command(arguments: list[str]) -> int:
-    """Run what the arguments name; return the exit code."""
+    """Run the command that the arguments name; return the exit code."""
     try:
         code = hubbub.main(arguments, prog_name="hubbub", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -38,29 +39,27 @@ def run_command(arguments: list[str]) -> int:
         path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx is not None else "hubbub"
         say(f"{error.format_message().rstrip('.')} (see `{path} --help`)")
         return error.exit_code
-    except click.Abort as error:  # What click makes of Ctrl+C, and of an input that ends.
+    except click.Abort as error:  # click raises it for Ctrl+C and at the end of input.
         return INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else WRONG_USAGE
     return int(code or 0)
 
 
 class Commands(click.Group):
-    """Finds commands by name, and looks at packs only for names that are not ours."""
+    """Finds commands by name; loads packs only for names that are not built in."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every command there is."""
         return [*sorted(COMMANDS), *sorted(_pack_commands())]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name."""
         place = COMMANDS.get(cmd_name)
         if place is not None:
-            command: click.Command = _load(place)
+            command: click.Command = load_object(place)
             return command
         found = _pack_commands().get(cmd_name)
         return None if found is None else _as_click(cmd_name, *found)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """The command of these arguments; a wrong name is answered with the nearest."""
+        """Find the command of these arguments; the error for an unknown name suggests the nearest one."""
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             raise click.UsageError(f"there is no command {args[0]!r}{nearest(args[0], self.list_commands(ctx))}", ctx)
         return super().resolve_command(ctx, args)
@@ -80,35 +79,30 @@ def hubbub() -> None:
     """
 
 
-def _pack_commands() -> dict[str, tuple[PackEntry, str]]:
-    found: dict[str, tuple[PackEntry, str]] = {}
+def _pack_commands() -> dict[str, tuple[PackEntry, Command]]:
+    found: dict[str, tuple[PackEntry, Command]] = {}
     for entry in find_packs().values():
         try:
             commands = entry.pack.commands
         except HubbubError:
-            continue  # `hubbub doctor` tells what is wrong with it.
-        for name, place in commands.items():
-            found.setdefault(name, (entry, place))
+            continue  # `hubbub doctor` shows what is wrong with it.
+        for name, command in commands.items():
+            found.setdefault(name, (entry, command))
     return found
 
 
-def _as_click(name: str, entry: PackEntry, place: str) -> click.Command:
-    """A command that hands its arguments on as they are; packs bring their own parser."""
+def _as_click(name: str, entry: PackEntry, given: Command) -> click.Command:
+    """Make a command that passes its arguments on unparsed, because packs have their own parsers."""
 
     @click.command(
         name,
         add_help_option=False,
         context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-        short_help=f"Of the pack {entry.name}: {entry.pack.summary}.",
+        short_help=f"{given.summary.rstrip('.')} (pack {entry.name}).",
     )
     @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
     def command(arguments: tuple[str, ...]) -> int:
         entry.runnable()
-        return int(_load(place)(list(arguments)) or 0)
+        return int(load_object(given.function)(list(arguments)) or 0)
 
     return command
-
-
-def _load(place: str) -> Any:
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)

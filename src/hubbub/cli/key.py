@@ -1,10 +1,12 @@
 """`hubbub key`: makes and lists the API keys that `hubbub serve --key-file` accepts.
 
-A key is taken back by taking its table out of the file; a running server notices.
+A key is revoked by removing its table from the file; a running server notices.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -44,7 +46,8 @@ def add(name: str, key_file: str | None, scope: tuple[str, ...], days: int | Non
     expires = None if days is None else datetime.now(UTC).replace(microsecond=0) + timedelta(days=days)
     path = _path(key_file)
     key, record = generate_key(name, scopes=scope, expires=expires)
-    append_record(path, record)
+    with _keep_folder_trusted(path):
+        append_record(path, record)
     click.echo(f"hubbub: {path} keeps the hash of this key of {name}; the key itself is not shown again", err=True)
     click.echo(key)
     return 0
@@ -59,6 +62,19 @@ def list_keys(key_file: str | None) -> int:
     return 0
 
 
+@contextmanager
+def _keep_folder_trusted(path: Path) -> Iterator[None]:
+    """Keep a trusted folder trusted when the user changes its key file with this command."""
+    sources = gather({}, drops_untrusted=True)
+    if sources.folder is None or sources.refused:
+        yield
+        return
+    from hubbub.settings.trust import renew_trust
+
+    yield
+    renew_trust(str(sources.config), str(path))
+
+
 def _end_of(record: KeyRecord) -> str:
     if record.expires is None:
         return "no end"
@@ -68,7 +84,9 @@ def _end_of(record: KeyRecord) -> str:
 
 def _path(key_file: str | None) -> Path:
     flags = {} if key_file is None else {"--key-file": key_file}
-    chosen = read_settings(ServeSettings, gather(flags)).key_file
+    sources = gather(flags, drops_untrusted=True)
+    chosen = read_settings(ServeSettings, sources).key_file
     if chosen is None:
+        sources.require_trust()
         raise SettingsError("say where keys are kept, with --key-file FILE or the setting key_file")
     return Path(chosen)

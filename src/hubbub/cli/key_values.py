@@ -1,10 +1,10 @@
-"""`key=value` words as the arguments of a tool, read as its schema says.
+"""Parses `key=value` words as the arguments of a tool, according to its schema.
 
     days=3 city=Oslo     an integer and a text, if the schema says so
     tags=a tags=b        a list, like tags='["a","b"]'
-    filter:='{"a":1}'    JSON, whatever the schema says
+    filter:='{"a":1}'    JSON, independent of the schema
 
-Pure. Whether the arguments are right as a whole is for the server to say.
+No I/O. The server validates the arguments as a whole.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from hubbub import bounds
 from hubbub.errors import SettingsError
 from hubbub.settings import nearest
 
@@ -26,19 +27,15 @@ _KINDS: Final = {
     "number": "a number",
     "object": "an object, as JSON",
 }
-_DEEPEST: Final = 16
-"""How far references in a schema are followed."""
-_BRANCHES: Final = 64
-"""How many alternatives are looked into."""
 _SHOWN_DEPTH: Final = 3
 _UNREAD: Final = object()
 
 
 def read_arguments(words: Sequence[str], schema: Any) -> dict[str, Any]:
-    """The arguments that the words say.
+    """Parse the words.
 
     Raises:
-        SettingsError: a word is no `key=value`, or does not fit its type.
+        SettingsError: a word is not `key=value`, or does not fit its type.
     """
     schema = schema if isinstance(schema, Mapping) else {}
     known = _properties(schema, schema)
@@ -64,7 +61,7 @@ def read_arguments(words: Sequence[str], schema: Any) -> dict[str, Any]:
 
 
 def read_object(text: str | bytes, origin: str) -> dict[str, Any]:
-    """A JSON object with all arguments.
+    """Parse a JSON object with all arguments.
 
     Raises: SettingsError.
     """
@@ -78,7 +75,7 @@ def read_object(text: str | bytes, origin: str) -> dict[str, Any]:
 
 
 def describe(schema: Any) -> str:
-    """The arguments that a schema takes, in one line: `city: string, days?: integer`."""
+    """Describe the arguments of a schema in one line: `city: string, days?: integer`."""
     if not isinstance(schema, Mapping):
         return ""
     required = schema.get("required")
@@ -90,7 +87,7 @@ def describe(schema: Any) -> str:
 
 
 def type_name(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
-    """The type of a value, for people."""
+    """Name the type of a value, for people."""
     found = _resolve(schema, root)
     choices = found.get("enum")
     if depth > _SHOWN_DEPTH:
@@ -127,7 +124,7 @@ def _split(word: str, known: Mapping[str, Any]) -> tuple[str, str, bool]:
 
 
 def read_value(key: str, text: str, schema: Any, root: Mapping[str, Any]) -> Any:
-    """What was typed for one argument; references in its schema lead into `root`.
+    """Parse the value of one argument; references in its schema are resolved in `root`.
 
     Raises: SettingsError.
     """
@@ -163,7 +160,7 @@ def _as_kind(text: str, kind: str) -> Any:
 
 
 def _loosely(text: str) -> Any:
-    """Without a schema: JSON if it is, else text."""
+    """Parse a value without a schema: JSON if it is valid, else text."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -177,7 +174,7 @@ def _as_json(key: str, text: str) -> Any:
         raise SettingsError(f"{key} is not JSON: {error}") from None
 
 
-# -- schemas, as far as needed; servers write what they like -----------------------
+# -- reading schemas, which may contain anything -----------------------------------
 
 
 def _properties(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
@@ -202,7 +199,7 @@ def _types(schema: Any, root: Mapping[str, Any], seen: set[int] | None = None) -
     listed = [named] if isinstance(named, str) else named if isinstance(named, list) else []
     types = [each for each in listed if isinstance(each, str)]
     seen = set() if seen is None else seen  # Each schema is looked at once, however many refer to it.
-    if not types and id(found) not in seen and len(seen) < _BRANCHES:
+    if not types and id(found) not in seen and len(seen) < bounds.SCHEMA_ALTERNATIVES:
         seen.add(id(found))
         for branch in _branches(found):
             types += _types(branch, root, seen)
@@ -234,8 +231,7 @@ def _type_of(value: Any) -> str:
 
 
 def _resolve(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema that a local reference leads to."""
-    for _ in range(_DEEPEST):
+    for _ in range(bounds.SCHEMA_REFERENCES):
         if not isinstance(schema, Mapping):
             return {}
         reference = schema.get("$ref")

@@ -1,4 +1,4 @@
-"""Whole lists as the server wrote them, for `--json`: all pages put together, no field lost."""
+"""Complete lists as the server sent them, for `--json`: all pages joined, no field lost."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from hubbub.client.listing import all_pages
+from hubbub.client.client import Client
+from hubbub.client.listing import collect
 
 
-async def raw_list(fetch: Callable[[str | None], Awaitable[Any]], key: str) -> dict[str, list[Raw]]:
+async def raw_list(client: Client, fetch: Callable[..., Awaitable[Any]], key: str) -> dict[str, list[Raw]]:
     """`{key: [...]}` with the entries of every page.
 
     Raises: HubbubError.
@@ -21,4 +22,4 @@ async def raw_list(fetch: Callable[[str | None], Awaitable[Any]], key: str) -> d
         members = msgspec.json.decode(page.raw, type=dict[str, Raw])
         return msgspec.json.decode(members.get(key, Raw(b"[]")), type=list[Raw])
 
-    return {key: await all_pages(fetch, entries)}
+    return {key: await collect(client, fetch, entries)}

@@ -1,7 +1,7 @@
-"""The entry of the command line: how it starts, and how it ends when something is wrong.
+"""The entry point of the command line.
 
-A client that starts a stdio server waits for it, so the one form that client
-registrations write is recognised without click, whose import costs a tenth of the start.
+A client that starts a stdio server waits for it, so the one form that client registrations use is parsed without click,
+whose import takes a tenth of the start.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The model of an endpoint that has only one, for those who do not name it."""
+"""Finds the model of an endpoint that has only one, if none was named."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hubbub import bounds
+from hubbub.agent.errors import ModelHttpError
 from hubbub.client.addresses import check_url, shown_url
-from hubbub.errors import DeadlineExceeded, ModelError, SettingsError
-from hubbub.net.door import Door
-from hubbub.net.egress import egress_for
+from hubbub.errors import DeadlineExceeded, SettingsError
+from hubbub.net.client import HttpClient
+from hubbub.net.egress import egress_policy
+from hubbub.net.redirects import describe_redirect
 from hubbub.settings import Secret
 
 _MOST_NAMED: Final = 10
 
 
 async def only_model(url: str, key: Secret | None, allow_private_network: bool | None = None) -> str:
-    """The name of the only model.
+    """Return the name of the only model.
 
     Raises:
-        SettingsError: there are several, or the endpoint does not tell; the message says to give `--model`.
+        SettingsError: there are several, or the endpoint lists none; the message says to give `--model`.
         TransportError, DeadlineExceeded, ModelError: it cannot be reached.
     """
     check_url(url, ("https", "http"))
@@ -36,14 +38,17 @@ async def only_model(url: str, key: Secret | None, allow_private_network: bool |
 
 
 async def _fetch(url: str, key: Secret | None, allow_private_network: bool | None) -> bytes:
-    door = Door(egress_for(urlsplit(url).hostname or "", allow_private_network))
+    door = HttpClient(egress_policy(urlsplit(url).hostname or "", allow_private_network))
     headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {key.reveal()}"} if key else {})
     try:
         async with asyncio.timeout(bounds.FETCH_S):
             answer = await door.send("GET", url, headers=headers)
             if answer.status in (401, 403):
                 message = f"The model's endpoint answered with status {answer.status}"
-                raise ModelError("MODEL_HTTP_ERROR", message, status=answer.status)
+                raise ModelHttpError(message, status=answer.status)
+            if 300 <= answer.status < 400:
+                told = describe_redirect(url, answer.status, answer.header("Location"))
+                raise ModelHttpError(told, status=answer.status)
             return await answer.read(bounds.RESPONSE_BYTES) if answer.is_success else b""
     except TimeoutError:
         raise DeadlineExceeded(f"The list of models of {shown_url(url)}", bounds.FETCH_S) from None

@@ -1,6 +1,6 @@
-"""The options that all commands share which talk to servers, and the `--` before a command.
+"""The options that all commands with servers share, and the `--` before a command.
 
-Values of headers are secrets: they go from here into `Secret` and are never in a message.
+Values of headers are secrets: they are put into `Secret` here and appear in no message.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _COMMAND: Final = "hubbub.command"
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What was said on the command line, besides what the command is about."""
+    """The values of the shared options."""
 
     where: Where
     command: tuple[str, ...]
-    """What stood after `--`."""
+    """The command after `--`."""
     as_json: bool
     verbosity: int
 
     def server(self, words: Sequence[str]) -> tuple[ServerConfig, list[str]]:
-        """The server, and the words that are left: a command after `--` takes the place of TARGET.
+        """Return the server and the remaining words; a command after `--` replaces TARGET.
 
         Raises: SettingsError.
         """
@@ -46,10 +46,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerCommand(click.Command):
-    """Keeps what follows `--` apart from what stands before."""
+    """Separates the command after `--` from the other arguments."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse what stands before `--`.
+        """Parse the arguments before `--`.
 
         Raises: click.UsageError.
         """
@@ -83,7 +83,7 @@ _OPTIONS: Final = (
 
 
 def server_options(function: F) -> F:
-    """Give a command the options of this module; it is called with `options`."""
+    """Add the options of this module to a command, which gets them as `options`."""
     import functools
 
     @functools.wraps(function)
@@ -98,7 +98,7 @@ def server_options(function: F) -> F:
 
 
 def _read(values: dict[str, Any]) -> Options:
-    """Take our own values out of all."""
+    """Remove the shared options from the values and read them."""
     headers = _pairs(values.pop("headers"), "--header", "NAME=VALUE")
     for name, variable in _pairs(values.pop("header_variables"), "--header-env", "NAME=VARIABLE").items():
         headers[name] = _variable(variable, "--header-env")
@@ -118,7 +118,7 @@ def _read(values: dict[str, Any]) -> Options:
 def _pairs(given: Sequence[str], option: str, form: str) -> dict[str, str]:
     found = {}
     for text in given:
-        # As `NAME: VALUE` too, the way curl takes headers; names hold neither.
+        # Also `NAME: VALUE`, as curl accepts headers; names contain neither character.
         at = min((place for place in (text.find("="), text.find(":")) if place > 0), default=0)
         name, value = text[:at].strip(), text[at + 1 :].strip()
         if not name or not value:

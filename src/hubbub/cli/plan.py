@@ -1,4 +1,4 @@
-"""`hubbub plan`: what a running hub would change if it took its files over as they are now."""
+"""`hubbub plan`: shows what would change if a running hub reloaded its files now."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from hubbub.hub.plan import Field, Plan, Step, compare
 from hubbub.hub.reload import Loaded
 from hubbub.hub.state_file import RunningHub, running_hubs
 from hubbub.settings import ServeSettings, known_variables
+from hubbub.settings.folders import user_settings_path
 
 CHANGES: Final = 3
 """The exit code of `--exit-code` when something would change."""
@@ -57,9 +58,9 @@ files are wrong, and with --exit-code with 3 if something would change.
 def command(new: str | None, config: str | None, mcp_json: str | None, exit_code: bool, as_json: bool) -> int:
     """Compare, and write what differs to stdout."""
     hub = _find(config, mcp_json)
-    flags = _flags(hub, new, config, mcp_json)
+    flags, folder = _flags(hub, new, config, mcp_json)
     try:
-        loaded = load_hub(flags, _variables(hub))
+        loaded = load_hub(flags, _variables(hub), folder)
     except HubbubError as error:
         if as_json:
             write_json({"ok": False, "problem": error.message, "running": _about(hub)})
@@ -75,7 +76,7 @@ def command(new: str | None, config: str | None, mcp_json: str | None, exit_code
 
 
 def _find(config: str | None, mcp_json: str | None) -> RunningHub | None:
-    """The hub that is meant: the one with these files, or with the file of this folder, or the only one there is."""
+    """Find the hub with these files, or with the file of this folder, or the only hub that runs."""
     if config is None and mcp_json is None and Path(_USUAL).exists():
         config = _USUAL
     wanted = {"config": _whole(config), "mcp_json": _whole(mcp_json)}
@@ -86,27 +87,35 @@ def _find(config: str | None, mcp_json: str | None) -> RunningHub | None:
     return found[0] if found and (is_named or len(found) == 1) else None
 
 
-def _flags(hub: RunningHub | None, new: str | None, config: str | None, mcp_json: str | None) -> dict[str, Any]:
-    """The flags with which that hub would be started, with the files that are meant now.
+def _flags(
+    hub: RunningHub | None, new: str | None, config: str | None, mcp_json: str | None
+) -> tuple[dict[str, Any], str | None]:
+    """Return the flags that would start that hub with the given files, and its folder.
 
-    Raises: SettingsError, if there is nothing to look at.
+    The folder is None if the settings file was named explicitly.
+
+    Raises: SettingsError, if there is no file to compare.
     """
     flags: dict[str, Any] = {}
     if hub is not None:
-        flags = dict(hub.flags) | ({"--config": hub.config} if hub.config else {})
+        flags = dict(hub.flags) | ({"--config": hub.config} if hub.config and hub.is_config_named else {})
         if "--mcp-json" in flags:
             flags["--mcp-json"] = hub.mcp_json
     given = {"--config": config, "--mcp-json": mcp_json}
     if new is not None:
         given["--mcp-json" if new.endswith(".json") else "--config"] = new
     flags |= {flag: path for flag, path in given.items() if path}
-    if not (flags.get("--config") or flags.get("--mcp-json") or Path(_USUAL).exists()):
+    if flags.get("--config"):
+        return flags, None
+    if hub is not None and hub.config and not hub.is_config_named:
+        return flags, str(Path(hub.config).parent)
+    if not (flags.get("--mcp-json") or Path(_USUAL).exists() or Path(user_settings_path()).exists()):
         raise SettingsError(f"there is no {_USUAL} in this folder; name the file with --config or --mcp-json")
-    return flags
+    return flags, None
 
 
 def _variables(hub: RunningHub | None) -> Mapping[str, str]:
-    """The environment; what belongs to `serve` is that of the hub."""
+    """The environment, with the hub's own values of the variables that `serve` reads."""
     if hub is None:
         return os.environ
     known = known_variables(ServeSettings)
@@ -116,14 +125,14 @@ def _variables(hub: RunningHub | None) -> Mapping[str, str]:
 def _plan(hub: RunningHub | None, loaded: Loaded) -> Plan:
     if hub is None:
         after = describe(loaded.config, _NOBODY)
-        # Settings that hold without any file are no news.
+        # Default settings of a hub are not changes.
         return compare(Description(hub=after.hub), after)
     plan = compare(hub.description, describe(loaded.config, bytes.fromhex(hub.key), loaded.settings))
     return _without_hidden(plan, {f"settings.{key}" for key in hub.hidden_keys})
 
 
 def _without_hidden(plan: Plan, hidden: set[str]) -> Plan:
-    """Without what the hub was told in flags that nobody else knows."""
+    """Remove fields that the hub was given in secret flags, whose values are not known here."""
     steps = []
     for step in plan.steps:
         fields = tuple(field for field in step.fields if field.key not in hidden)

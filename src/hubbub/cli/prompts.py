@@ -1,4 +1,4 @@
-"""`hubbub prompts`: the prompts of a server, or one of them filled in."""
+"""`hubbub prompts`: lists the prompts of a server, or fills one in."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def command(options: Options, words: tuple[str, ...], folder: str) -> int:
             result = await client.get_prompt(rest[0], arguments)
             write_json(result.raw) if options.as_json else write_lines(_lines(result, rest[0], folder))
         elif options.as_json:
-            write_json(await raw_list(client.list_prompts, "prompts"))
+            write_json(await raw_list(client, client.list_prompts, "prompts"))
         else:
             _show_all(await client.prompts())
         return 0
@@ -49,7 +49,7 @@ def command(options: Options, words: tuple[str, ...], folder: str) -> int:
 
 
 def _arguments(words: Sequence[str]) -> dict[str, str] | None:
-    """Arguments of prompts are always text; none at all is different from none given."""
+    """Parse the arguments of a prompt, which are always text; None if there are none."""
     found: dict[str, str] = {}
     for word in words:
         key, equals, value = word.partition("=")

@@ -1,4 +1,4 @@
-"""`hubbub read`: a resource of a server, or which there are."""
+"""`hubbub read`: reads a resource of a server, or lists its resources."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def command(options: Options, words: tuple[str, ...], folder: str) -> int:
 
 async def _list(client: Client, *, as_json: bool) -> None:
     if as_json:
-        resources = await raw_list(client.list_resources, "resources")
+        resources = await raw_list(client, client.list_resources, "resources")
         write_json(resources | await _raw_templates(client))
         return
     rows = [(each.uri, first_line(each.mime_type), _told(each)) for each in await client.resources()]
@@ -70,7 +70,7 @@ def _told(entry: object) -> str:
 
 
 async def _templates(client: Client) -> list[TemplateEntry]:
-    """Servers may have resources and know nothing of templates."""
+    """List the templates; empty for servers that have resources but do not support templates."""
     try:
         return await client.templates()
     except RemoteError as error:
@@ -81,7 +81,7 @@ async def _templates(client: Client) -> list[TemplateEntry]:
 
 async def _raw_templates(client: Client) -> dict[str, list[Raw]]:
     try:
-        return await raw_list(client.list_templates, "resourceTemplates")
+        return await raw_list(client, client.list_templates, "resourceTemplates")
     except RemoteError as error:
         if error.code != METHOD_NOT_FOUND:
             raise

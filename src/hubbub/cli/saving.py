@@ -1,4 +1,4 @@
-"""Puts what cannot be shown in a terminal into files: named after what it is, never over another."""
+"""Saves content that a terminal cannot show to new files; never overwrites a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hubbub.errors import SettingsError
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _UNKNOWN: Final = ".bin"
 _EXTENSIONS: Final = {"audio/wav": ".wav", "audio/x-wav": ".wav", "image/webp": ".webp", "audio/ogg": ".ogg"}
-"""Those that not every system's tables have."""
+"""Extensions that are missing in the tables of some systems."""
 
 
 def save(data: bytes, *, stem: str, mime_type: str, folder: str | Path = ".") -> Path:
@@ -26,7 +26,7 @@ def save(data: bytes, *, stem: str, mime_type: str, folder: str | Path = ".") ->
     for number in range(1, bounds.SAVED_FILES + 1):
         path = Path(folder) / f"{name}{'' if number == 1 else f'-{number}'}{extension}"
         try:
-            # Exclusively: neither a file that is there nor one that a link leads to.
+            # Exclusive: neither an existing file nor the target of a link is overwritten.
             with path.open("xb") as file:
                 file.write(data)
         except FileExistsError:
@@ -38,7 +38,7 @@ def save(data: bytes, *, stem: str, mime_type: str, folder: str | Path = ".") ->
 
 
 def stem_of(uri: str) -> str:
-    """What a file with a resource's contents may be called."""
+    """The name of a file with the contents of a resource, without an extension."""
     return Path(uri.partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2]).stem
 
 

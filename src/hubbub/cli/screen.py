@@ -1,7 +1,6 @@
-"""Tables and progress bars. The only module that imports rich, which costs too much to load for nothing.
+"""Tables and progress bars. The only module that imports rich, which is slow to load.
 
-Everything shown may come from a server, so it is text and never rich's markup, and
-cannot command the terminal.
+All text may come from a server, so it is never interpreted as rich's markup, and control characters are replaced.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def show_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 class ProgressBar:
-    """The progress of one call, on stderr, from its first message to its end. Quiet where nobody looks."""
+    """The progress of one call on stderr, from its first message to its end. Shown only in a terminal."""
 
     def __init__(self, title: str) -> None:
         self._title = clean(title)
@@ -54,7 +53,7 @@ class ProgressBar:
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """Keep it off the screen for as long as a person types there; the next message brings it back."""
+        """Hide the bar while a person types; the next message shows it again."""
         self._is_away = True
         self._stop()
         try:
@@ -68,7 +67,7 @@ class ProgressBar:
             self._bar = None
 
     def update(self, progress: ProgressParams) -> None:
-        """Show what a server says of its progress."""
+        """Show a progress message of the server."""
         if self._is_away or not sys.stderr.isatty():
             return
         if self._bar is None:
@@ -81,7 +80,7 @@ class ProgressBar:
         from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 
         class Told(ProgressColumn):
-            """The server's own words; not a TextColumn, which would read markup in them."""
+            """The server's message; not a TextColumn, which would interpret markup in it."""
 
             def render(self, task: Any) -> Text:
                 told: Text = task.fields["told"]

@@ -1,11 +1,12 @@
-"""`hubbub serve`: its options are the fields of the settings, its packs' included.
+"""`hubbub serve`: its options are the fields of the settings, including those of packs.
 
-Packs are looked for only when an option is not one of ours, or for `--help`.
+Packs are loaded only for an option that is not built in, or for `--help`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Set
 from typing import Any, Final
 
 import click
@@ -14,11 +15,11 @@ import msgspec
 from hubbub.assembly.entries import find_packs
 from hubbub.cli.serving import serve
 from hubbub.errors import HubbubError
+from hubbub.server.pack import Pack
 from hubbub.settings import ServeSettings, nearest
 from hubbub.settings.fields import Setting, settings_of
 
-_GO_FLAGS: Final = ("transport", "http-addr", "addr")
-"""Written with one dash by the Go program whose interface we keep."""
+_SINGLE_DASH: Final = re.compile(r"-([a-z][a-z-]+)(=.*)?", re.DOTALL)
 
 _HELP: Final = """Serve tools, resources and prompts to MCP clients.
 
@@ -38,11 +39,13 @@ hubbub.toml (http_addr); options win over variables, variables over the file.
 
 
 class ServeCommand(click.Command):
-    """Takes the options of packs too, once somebody uses or asks for them."""
+    """Accepts the options of packs too, if one is used or `--help` is given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse, and with the packs' options as well if ours are not enough."""
-        args = [long_form(argument) for argument in args]
+        """Parse the arguments; add the options of packs if one of them is unknown."""
+        if any(map(_SINGLE_DASH.fullmatch, args)):
+            flags = {flag for pack in _readable_packs() for flag in pack.single_dash_flags}
+            args = [_long_form(argument, flags) for argument in args]
         try:
             return super().parse_args(ctx, list(args))
         except click.NoSuchOption:
@@ -58,7 +61,7 @@ class ServeCommand(click.Command):
         super().format_options(ctx, formatter)
 
     def _whole(self, error: click.NoSuchOption, args: list[str]) -> click.UsageError:
-        """Name a wrong `-word` as it was written; click, which reads it letter by letter, names a letter."""
+        """Report an unknown `-word` as it was written; click, which parses it letter by letter, reports a letter."""
         option = error.option_name
         word = next((argument for argument in args if len(argument) > 2 and argument.startswith(option)), option)
         if option.startswith("--") or word == option:
@@ -75,24 +78,28 @@ class ServeCommand(click.Command):
                 known.add(str(setting.flag))
 
 
-def long_form(argument: str) -> str:
-    """`-transport=http` as `--transport=http`; every other argument as it is."""
-    name = argument[1:].partition("=")[0]
-    return f"-{argument}" if argument.startswith("-") and name in _GO_FLAGS else argument
+def _long_form(argument: str, flags: Set[str]) -> str:
+    """`-transport=http` as `--transport=http` if `transport` is among the flags; every other argument as it is."""
+    match = _SINGLE_DASH.fullmatch(argument)
+    return f"-{argument}" if match is not None and match[1] in flags else argument
 
 
 def _pack_settings() -> Iterator[Setting]:
+    for pack in _readable_packs():
+        if pack.settings is not None:
+            yield from (setting for setting in settings_of(pack.settings) if setting.flag is not None)
+
+
+def _readable_packs() -> Iterator[Pack]:
     for entry in find_packs().values():
         try:
-            kind = entry.pack.settings
+            yield entry.pack
         except HubbubError:
             continue
-        if kind is not None:
-            yield from (setting for setting in settings_of(kind) if setting.flag is not None)
 
 
 def _option(setting: Setting) -> click.Parameter:
-    """An option whose value stays text: `hubbub.settings` reads and judges it."""
+    """Make an option whose value stays text: `hubbub.settings` parses and validates it."""
     flag = str(setting.flag)
     if not flag.startswith("-"):
         return click.Argument([flag], required=False, default=None)

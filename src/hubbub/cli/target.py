@@ -1,11 +1,11 @@
-"""What `TARGET` names, as the config of a server that can be reached.
+"""Resolves `TARGET` to the config of a server.
 
-    https://example.com/mcp     an address
-    -- npx some-server          a command, whatever follows `--`
-    file.py, module:server      a program of ours, served by a child process
+    https://example.com/mcp     a URL
+    -- npx some-server          a command: everything after `--`
+    file.py, module:server      a Python program, served by a child process
     NAME                        of `--mcp-json`, of `[servers.NAME]` in hubbub.toml, or of a pack
 
-Connects to nothing. Called by every command that talks to servers.
+Does not connect. Used by every command with servers.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ import msgspec
 from msgspec.structs import replace
 
 from hubbub import bounds
-from hubbub.assembly.servers import alone, reached_by
+from hubbub.assembly.servers import reached_by
 from hubbub.client.config import ServerConfig
 from hubbub.client.mcp_json import read_mcp_json
 from hubbub.errors import SettingsError
+from hubbub.hub.config import alone
 from hubbub.settings import Secret, Sources, gather, nearest, read_settings
 from hubbub.settings.servers import ServerSettings
 from hubbub.settings.sources import SERVERS
@@ -36,7 +37,7 @@ _UNNAMED: Final = "server"
 
 
 class Where(msgspec.Struct, frozen=True, kw_only=True):
-    """What the options say of a server, besides its target."""
+    """The options for a server, besides its target."""
 
     config: str | None = None
     mcp_json: str | None = None
@@ -48,7 +49,7 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def config_of(target: str | Sequence[str], where: Where) -> ServerConfig:
-    """The server that a target names; a sequence is a command with its arguments.
+    """Return the config of the server that a target names; a sequence is a command with its arguments.
 
     Raises:
         SettingsError: there is no such server, or the options do not fit it.
@@ -93,10 +94,11 @@ def _of_program(target: str, where: Where) -> ServerConfig:
 
 
 def _served(what: Sequence[str], where: Where, *, id: str) -> ServerConfig:
-    """A child of ours. It is as if the user had typed `hubbub serve`, so it gets their whole environment."""
+    """Serve it in a child process, with the whole environment, as if the user had typed `hubbub serve`."""
     if where.config is not None:
         what = [*what, "--config", where.config]
-    arguments = ["-m", "hubbub", "serve", *what, "--alone", "--transport", "stdio"]
+    # -P: `-m` alone would import files of this folder that are named like one of our libraries.
+    arguments = ["-P", "-m", "hubbub", "serve", *what, "--alone", "--transport", "stdio"]
     return ServerConfig(id=id, command=sys.executable, args=arguments, env=os.environ, timeout_s=bounds.COMMAND_S)
 
 
@@ -107,10 +109,12 @@ def _named(name: str, where: Where) -> ServerConfig:
         if name in listed:
             return replace(alone(listed[name]), timeout_s=bounds.COMMAND_S)
         known += listed
-    sources = gather({} if where.config is None else {"--config": where.config})
+    sources = gather({} if where.config is None else {"--config": where.config}, drops_untrusted=True)
     sections = sources.file.table((SERVERS,)) if sources.file is not None else {}
     if name in sections:
         return _of_section(name, sources, where)
+    if any(key[:2] == (SERVERS, name) for key in sources.refused):
+        sources.require_trust()
     from hubbub.assembly.entries import find_packs
 
     packs = find_packs()

@@ -1,7 +1,7 @@
-"""The person at the terminal: whether there is one, and what they type.
+"""Asks the person at the terminal, if there is one.
 
-Questions go to stderr and answers come from stdin, so that stdout stays what the command
-writes. Reading must not hold up the event loop or the end of the process.
+Questions go to stderr and answers come from stdin, so that stdout has only the output of the command. Reading must not
+block the event loop or the end of the process.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from hubbub.cli.outcomes import clean
 
 
 def has_person() -> bool:
-    """Whether somebody can be asked."""
+    """Whether a person can be asked."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def note(text: str) -> None:
-    """Write lines for the person to stderr; what a server says cannot command the terminal."""
+    """Write lines for the person to stderr; control characters are replaced."""
     sys.stderr.write(f"{clean(text)}\n")
     sys.stderr.flush()
 
 
 async def ask(question: str) -> str | None:
-    """What the person types; None if the input has ended."""
+    """Ask the person for a line; None at the end of input."""
     sys.stderr.write(clean(question))
     sys.stderr.flush()
     loop = asyncio.get_running_loop()
@@ -42,9 +42,9 @@ async def ask(question: str) -> str | None:
         try:
             loop.call_soon_threadsafe(settle, line)
         except RuntimeError:
-            return  # The loop is gone: nobody waits for the answer any more.
+            return  # The loop is closed: nothing waits for the answer any more.
 
-    # A daemon, because a read cannot be withdrawn and must not keep the process from ending; and without
+    # A daemon, because a read cannot be cancelled and must not keep the process from ending; and without
     # Python's buffer, whose lock such a thread would hold at the end.
     threading.Thread(target=read, daemon=True).start()
     return await typed

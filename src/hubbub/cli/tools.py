@@ -1,4 +1,4 @@
-"""`hubbub tools`: the tools of a server, or all that is known of one."""
+"""`hubbub tools`: lists the tools of a server, or describes one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def command(options: Options, words: tuple[str, ...]) -> int:
 
     async def talk(client: Client) -> int:
         if options.as_json and not rest:
-            write_json(await raw_list(client.list_tools, "tools"))
+            write_json(await raw_list(client, client.list_tools, "tools"))
             return 0
         tools = await client.tools()
         if rest:
@@ -58,10 +58,10 @@ def command(options: Options, words: tuple[str, ...]) -> int:
 
 
 def find_tool(tools: Sequence[ToolEntry], name: str) -> ToolEntry:
-    """The tool of that name.
+    """Find a tool by name.
 
     Raises:
-        SettingsError: there is none; the nearest is told.
+        SettingsError: there is none; the message suggests the nearest one.
     """
     for tool in tools:
         if tool.name == name:

@@ -1,4 +1,4 @@
-"""What commands write to stdout: JSON for machines, text for people."""
+"""Writes the output of commands to stdout: JSON for machines, text for people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hubbub.cli.outcomes import clean
 
 
 def write_json(value: Any) -> None:
-    """One line of JSON; a `Raw` is written as the server wrote it, line breaks taken out."""
+    """Write one line of JSON; a `Raw` is written as received, without line breaks."""
     encoded = msgspec.json.encode(value)
     if b"\n" in encoded or b"\r" in encoded:
         encoded = msgspec.json.format(encoded, indent=-1)
@@ -21,7 +21,7 @@ def write_json(value: Any) -> None:
 
 
 def write_lines(lines: Iterable[str], *, err: bool = False) -> None:
-    """Text as it is; in a terminal without what would command it."""
+    """Write lines of text; in a terminal, replace control characters."""
     stream = sys.stderr if err else sys.stdout
     for line in lines:
         click.echo(clean(line) if stream.isatty() else line, err=err)

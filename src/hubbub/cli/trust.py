@@ -1,0 +1,123 @@
+"""`hubbub trust`: allow the hubbub.toml of a folder to start programs, open URLs and set limits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from hubbub.cli.failing import FAILED
+from hubbub.cli.outcomes import clean
+from hubbub.cli.terminal import has_person
+from hubbub.cli.writing import write_lines
+from hubbub.errors import SettingsError
+from hubbub.security.redact import redact
+from hubbub.settings.fields import Setting
+from hubbub.settings.file_keys import keys_of
+from hubbub.settings.sources import DEFAULT_FILE, Key
+from hubbub.settings.trust import FolderFile, read_folder_file, remove_trust, trust, trusted_folders
+
+_SHOWN_CHARACTERS: Final = 400
+_HELP: Final = """Allow the hubbub.toml of FOLDER (default: the current folder) to use every setting.
+
+A hubbub.toml in the current folder may have come with a repository that you cloned, so by
+default it can only define views and set how tools are displayed. Settings that start
+programs, open URLs or files, change limits or reduce security are ignored until you trust
+the folder: a server on stdio starts without them and prints a warning, and a server over
+HTTP does not start.
+
+This command shows the settings and the files that they refer to, and asks for confirmation.
+It stores digests of these files and asks again when one of them changes. Files that an
+mcp.json refers to are included. Not checked: programs on the PATH, folders, and files that
+the other files load.
+
+\b
+hubbub trust                  review hubbub.toml in this folder, then answer yes or no
+hubbub trust ~/work --yes     trust without a question, for scripts
+hubbub trust --list           list the trusted folders and their state
+hubbub trust --remove         stop trusting this folder
+
+A file named with --config or HUBBUB_CONFIG, and your own settings file, are always trusted.
+Exit code 1: you answered no. Exit code 2: there is no terminal to ask at.
+"""
+
+
+@click.command(help=_HELP, short_help="Allow the hubbub.toml of a folder to start programs and open URLs.")
+@click.argument("folder", required=False, default=".")
+@click.option("--yes", "says_yes", is_flag=True, help="Trust without asking.")
+@click.option("--list", "lists", is_flag=True, help="List the folders that are trusted.")
+@click.option("--remove", "removes", is_flag=True, help="Stop trusting the folder.")
+def command(folder: str, says_yes: bool, lists: bool, removes: bool) -> int:
+    if lists:
+        write_lines(_format_folder(name) for name in trusted_folders())
+        return 0
+    if removes:
+        if not remove_trust(folder):
+            raise SettingsError(f"{Path(folder).resolve()} is not a trusted folder; see `hubbub trust --list`")
+        write_lines([f"{Path(folder).resolve()} is no longer trusted."])
+        return 0
+    found = read_folder_file(str(Path(folder, DEFAULT_FILE)), is_to_be_trusted=True)
+    if not found.refused:
+        write_lines([f"{DEFAULT_FILE} in {found.folder} sets only how things are displayed, which needs no trust."])
+        return 0
+    if found.is_trusted:
+        write_lines([f"{DEFAULT_FILE} in {found.folder} is already trusted."])
+        return 0
+    return 0 if ask_for_trust(found, says_yes=says_yes) else FAILED
+
+
+def ask_for_trust(found: FolderFile, *, says_yes: bool = False) -> bool:
+    """Show what the file of a folder sets, and trust it if the user confirms.
+
+    Raises: SettingsError, if there is no terminal to ask at.
+    """
+    for line in _description(found):
+        click.echo(line.replace("\n", "\N{REPLACEMENT CHARACTER}"), err=True)  # names may contain line breaks
+    if not says_yes:
+        if not has_person():
+            raise SettingsError("there is no terminal to ask at; read the file, then run `hubbub trust --yes`")
+        if not click.confirm("Trust it until one of these files changes?", err=True):
+            return False
+    trust(found)
+    click.echo(f"{DEFAULT_FILE} in {found.folder} is trusted now.", err=True)
+    return True
+
+
+def _description(found: FolderFile) -> Iterator[str]:
+    if found.changed:
+        yield clean(f"{found.problem}.")
+    yield clean(f"{DEFAULT_FILE} in {found.folder} sets:")
+    settings = dict(keys_of(found.file.tree))
+    for key in found.refused:
+        yield f"  {_line(key, settings[key], found)}"
+    others = [path for path in found.digests if Path(path) != Path(found.folder, DEFAULT_FILE)]
+    if others:
+        yield "It refers to these files, which may be programs:"
+        yield from (clean(f"  {path}") for path in others)
+
+
+def _line(key: Key, setting: Setting | None, found: FolderFile) -> str:
+    value: Any = found.file.tree
+    for name in key:
+        value = value[name]
+    name = ".".join(key)
+    if setting is not None and setting.is_secret:
+        names = ", ".join(value) if isinstance(value, dict) else ""
+        return clean(f"{name}: {names or 'a secret'} (values are not shown)")
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}… ({len(text)} characters)"
+    return clean(redact(f"{name} = {shown}"))
+
+
+def _format_folder(folder: str) -> str:
+    path = Path(folder, DEFAULT_FILE)
+    if not path.is_file():
+        return clean(f"gone     {folder}")
+    try:
+        found = read_folder_file(str(path))
+    except SettingsError:
+        return clean(f"changed  {folder}")
+    return clean(f"{'trusted' if found.is_trusted or not found.refused else 'changed'}  {folder}")
