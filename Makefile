@@ -6,10 +6,10 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test check format bench lock clean
+.PHONY: help setup run test check coverage format bench lock clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## make .venv and everything the tests need
 	@scripts/setup test
@@ -19,14 +19,17 @@ run: ## serve every pack that can run on port 3000; more flags in ARGS="..."
 	@scripts/setup run
 	@exec $(BIN)/hubbub serve $(ARGS)
 
-test: check ## check, then every test in parallel; pytest flags in ARGS="..."
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -rs $(ARGS)
+test: check ## check, then every test in parallel, on every supported Python; pytest flags in ARGS="..."
+	@WORKERS=$(WORKERS) scripts/test $(ARGS)
 
 check: setup ## style, types, the layer rule
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+coverage: setup ## branch coverage of protocol, server and security, each at least 90 %
+	@WORKERS=$(WORKERS) scripts/coverage $(ARGS)
 
 format: setup ## mend what style can mend by itself
 	$(BIN)/ruff check --fix
@@ -39,6 +42,6 @@ lock: ## write the lock files anew; ARGS=--upgrade for newer versions
 	scripts/lock $(ARGS)
 
 clean: ## remove all that set-up, checks and tests have made
-	rm -rf .venv .node .judges .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf .venv .venv-* .node .judges .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	rm -rf tests/judges/node_modules
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
