@@ -17,6 +17,7 @@ from hubbub.packs.activity.settings import ActivitySettings, PrivacySettings
 from hubbub.packs.peers.settings import PeersSettings
 from hubbub.protocol.error_forms import FORMS
 from hubbub.protocol.revisions import LEGACY, MODERN, Revision
+from hubbub.server.asgi import AsgiOptions
 from hubbub.settings import ServeSettings
 from hubbub.settings.fields import Setting, settings_of
 from hubbub.settings.hub import HubSettings, ViewSettings
@@ -38,6 +39,15 @@ def _setting(setting: Setting) -> list[str]:
     key = setting.key if setting.extra.get("in_file", True) else ""
     variables = " ".join(map(_code, variables_of((), setting)))
     return [_code(flag), _code(key), variables, _default(setting.default), setting.description]
+
+
+def asgi() -> list[list[str]]:
+    """Every option of `Server.asgi`."""
+    known = {setting.key: setting for setting in settings_of(ServeSettings)}
+    rows = [["option", "default", "what it is"]]
+    for name in AsgiOptions.__annotations__:
+        rows.append([_code(name), _default(known[name].default), known[name].description])
+    return rows
 
 
 def servers() -> list[list[str]]:
@@ -138,6 +148,7 @@ def _code(text: str) -> str:
 
 
 TABLES = {
+    "asgi": asgi,
     "settings": settings,
     "servers": servers,
     "shown_tools": shown_tools,
