@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from bench.figures import Bound, Goal, Measure, Pace, Round, Suite, Values
+from bench.originals import between_originals, towards_original
 from bench.process import ROOT, ServerProcess
 from bench.talk import Caller, Talk
 
@@ -46,7 +47,9 @@ def _measure(pace: Pace) -> list[Round]:
                     "peers": _ours(host, pace.phase_s),
                     "raw": _floor("raw_channel", _TRANSFERS),
                     "stop-and-wait": _floor("stop_and_wait", 1),
+                    "originals": between_originals(host, "originals", _FOLDER / "file.bin"),
                 }
+                taken["peers"] |= _to_original(host)
                 if number == 0:
                     taken["peers"] |= {
                         "growth_mb": _growth_mb(host),
@@ -88,6 +91,15 @@ def _trips(ann: Agent, bob: Agent, seconds: float) -> Iterator[float]:
         yield time.perf_counter() - start
         ann.finish(asked)
         bob.finish(answered)
+
+
+def _to_original(host: str) -> Values:
+    with ServerProcess(_serving("ann"), beside_generator=True) as server:
+        ann = Agent(server, host, "ann", None)
+        ann.connect_s()
+        return towards_original(
+            host, "bench", _FOLDER, peer="ann", send_s=lambda: ann.send_s("file.bin"), size=_FILE_BYTES
+        )
 
 
 def _growth_mb(host: str) -> float:
@@ -270,10 +282,15 @@ SUITE = Suite(
         "peers": "two servers with the peers pack, called over MCP",
         "raw": "two programs with a bare wrtc channel between them",
         "stop-and-wait": "two programs with aiortc, of which one sends a chunk when the last was confirmed",
+        "originals": "two programs that send and take files as the original does, with the same library as Hubbub",
     },
     measures=[
         Measure("file_mb_s", "a file of 20 MB", "MB/s", Goal(Bound.MULTIPLE, 0.6)),
         Measure("file_mb_s", "the same, beside stop-and-wait", "MB/s", Goal(Bound.MULTIPLE, 3.0), "stop-and-wait"),
+        Measure(
+            "original_mb_s", "ten files of 20 MB to an original, p50", "MB/s", Goal(Bound.MULTIPLE, 1.0), "originals"
+        ),
+        Measure("original_spread", "the slowest of them beside the fastest", "x", Goal(Bound.VALUE, 2.0), "originals"),
         Measure("trip_ms", "a message there and back, through both servers, p50", "ms", Goal(Bound.VALUE, 2.0)),
         Measure("connect_s", "from vdo_connect to an open channel, the longest of 5", "s", Goal(Bound.VALUE, 0.5)),
         Measure("growth_mb", "growth of the larger end while 1 GB passes", "MB", Goal(Bound.VALUE, 32.0)),

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from bench.callers.calling import Connected, main
-from hubbub.client import Client
+from hubbub import Client
 
 
 @asynccontextmanager
