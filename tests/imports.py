@@ -22,7 +22,7 @@ def imported_modules(source: str, *, package: str) -> Iterator[str]:
             origin = ".".join([*parents, node.module] if node.module else parents)
             yield from (f"{origin}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("import_module", "importlib.import_module"):
-            yield from (name.value for name in node.args[:1] if isinstance(name, ast.Constant))
+            yield from (str(name.value) for name in node.args[:1] if isinstance(name, ast.Constant))
 
 
 def imports_of(path: Path) -> set[str]:

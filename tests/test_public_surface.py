@@ -2,79 +2,32 @@
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
-import tomllib
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any, get_overloads
 
 import msgspec
 import pytest
+from tests.docs.blocks import PAGES, blocks_of, page_name
+from tests.public_types import ERRORS, mentions, names_for_type_checkers
 
 import hubbub
+import hubbub.pack
+import hubbub.testing
+from hubbub import HubSettings, Tool, ToolSettings, ViewSettings
 from hubbub.cli.group import COMMANDS
 from hubbub.cli.serve import command as serve
+from hubbub.server.prompts import Prompt
+from hubbub.server.resources import ResourceFunction
 from hubbub.settings import ServeSettings, known_variables
 from hubbub.settings.fields import settings_of
-from hubbub.settings.hub import HubSettings, ViewSettings
-from hubbub.settings.servers import ServerSettings, ToolSettings
+from hubbub.settings.servers import ServerSettings
 
 ROOT = Path(__file__).parents[1]
-
-NAMES = [
-    "Allow",
-    "Annotations",
-    "Ask",
-    "Audio",
-    "CacheHint",
-    "Catalog",
-    "Check",
-    "Client",
-    "Confirm",
-    "Context",
-    "ContinuationRefused",
-    "Definition",
-    "DefinitionError",
-    "Deny",
-    "Elicited",
-    "EmbeddedResource",
-    "ExecutorBuilder",
-    "Fleet",
-    "Health",
-    "HubbubError",
-    "Icon",
-    "Image",
-    "LoopOptions",
-    "MissingCapability",
-    "ModelError",
-    "OpenAIChat",
-    "Pack",
-    "PromptMessage",
-    "ProvidedResource",
-    "Question",
-    "ResourceContents",
-    "ResourceDetails",
-    "ResourceLink",
-    "ResourceProvider",
-    "SamplingMessage",
-    "Secret",
-    "Server",
-    "ServerConfig",
-    "SettingsError",
-    "Snapshot",
-    "Text",
-    "Tool",
-    "ToolAnnotations",
-    "ToolError",
-    "ToolLoopRunner",
-    "ToolRegistryBuilder",
-    "ToolUseError",
-    "ToolsBuilder",
-    "View",
-    "__version__",
-    "run",
-    "setting",
-]
 
 FLAGS = [
     "TARGET",
@@ -195,6 +148,7 @@ HUB_KEYS = [
     "result_bytes",
     "result_ttl_s",
     "result_total_bytes",
+    "output_schemas",
     "reload",
 ]
 
@@ -223,6 +177,7 @@ CLIENT_FLAGS = {
         "--deny",
         "--system",
         "--max-turns",
+        "--images",
         "--yes",
         "--no-stream",
     ],
@@ -233,53 +188,127 @@ CLIENT_FLAGS = {
 }
 
 
-def test_the_public_names_are_these() -> None:
-    assert hubbub.__all__ == sorted(NAMES)
-    assert set(NAMES) <= set(dir(hubbub))
+PUBLIC_MODULES = {
+    "hubbub",
+    "hubbub.pack",
+    "hubbub.pack.charts",
+    "hubbub.pack.http",
+    "hubbub.pack.store",
+    "hubbub.ports",
+    "hubbub.testing",
+}
+"""Modules that users import from. `hubbub.ports` has the protocols that a transport or a middleware implements."""
+
+ENGINE = {
+    "Listening.__init__",  # made by `Client.listen`
+    "View.shows",  # takes whatever has a name and annotations
+}
+"""Public by name only: nobody who uses the package calls these."""
 
 
-def test_every_public_name_is_there() -> None:
-    for name in NAMES:
-        assert getattr(hubbub, name).__class__ is not None
-    assert not hasattr(hubbub, "Nonsense")
+def test_every_public_name_is_what_type_checkers_see() -> None:
+    homes = names_for_type_checkers(hubbub)
+    assert sorted([*homes, "__version__"]) == sorted(hubbub.__all__)
+    for name, home in homes.items():
+        assert getattr(hubbub, name) is getattr(import_module(home), name)
+    assert set(hubbub.__all__) <= set(dir(hubbub))
+    with pytest.raises(AttributeError, match="Nonsense"):
+        hubbub.Nonsense  # noqa: B018
 
 
-def test_type_checkers_see_the_names_where_they_are_loaded_from() -> None:
-    tree = ast.parse((ROOT / "src/hubbub/__init__.py").read_text(encoding="utf-8"))
-    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
-    seen = {
-        node.module: tuple(alias.name for alias in node.names)
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
+def test_every_type_and_error_that_a_public_name_mentions_is_public() -> None:
+    modules = [hubbub, hubbub.pack, hubbub.testing]
+    public = {name: getattr(module, name) for module in modules for name in module.__all__}
+    missing = {
+        f"{where} mentions {home}.{name}"
+        for one, value in public.items()
+        for where, home, name in mentions(one, value)
+        if where not in ENGINE and home not in PUBLIC_MODULES and name not in public
     }
-    assert seen == hubbub._HOMES
+    assert missing == set()
 
 
-def test_packs_can_keep_state_for_each_caller() -> None:
-    """What a pack builds on besides the decorators: whose state, when it ends, who is told, what goes in `_meta`."""
-    assert isinstance(hubbub.Context.scope, property)
-    assert "result_meta" in inspect.getsource(hubbub.Context.__init__)
-    assert list(inspect.signature(hubbub.Server.on_scope_end).parameters) == ["self", "listener"]
-    assert list(inspect.signature(hubbub.Server.resource_updated).parameters) == ["self", "uri", "scope"]
-    server = hubbub.Server("x")
-    assert server.sealer.open("purpose", server.sealer.seal("purpose", {"a": 1}, lifetime_s=60)) == {"a": 1}
-    options = inspect.signature(hubbub.Tool).parameters
-    assert {"plain_code", "invalid_code", "fails_as_result", "checks_arguments"} <= set(options)
+def test_the_walk_finds_what_is_mentioned_anywhere() -> None:
+    def found(value: Any) -> set[str]:
+        return {name for _, _, name in mentions("x", value)}
+
+    assert "SettingsError" in found(hubbub.ServerConfig)  # in the docstring of a class
+    assert "ConnectionClosed" in found(hubbub.Client)  # in the docstring of a method
+    assert {"ToolResult", "ElicitationRequest", "ProgressParams", "Link"} <= found(hubbub.Client)  # behind aliases
+    assert "RequestError" in found(hubbub.InvalidParams)  # a base
+    assert "Completion" in found(hubbub.CompletionResult)  # a field of a base
+    assert "Server" in found(hubbub.run)  # of a function
+
+
+def test_pages_and_examples_import_only_what_is_public() -> None:
+    sources = {page_name(page): blocks_of(page) for page in PAGES}
+    code = [(name, block.text) for name, blocks in sources.items() for block in blocks if block.language == "python"]
+    code += [(path.name, path.read_text(encoding="utf-8")) for path in (ROOT / "examples").glob("*.py")]
+    imported = {
+        (name, node.module, alias.name)
+        for name, text in code
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "hubbub"
+        for alias in node.names
+    }
+    assert len(imported) > 50
+    assert {entry for entry in imported if entry[1] not in PUBLIC_MODULES} == set()
+
+
+def test_every_error_that_the_docs_name_can_be_imported_from_the_package() -> None:
+    words = {word for page in PAGES for word in re.findall(r"\b[A-Z]\w+", page.read_text(encoding="utf-8"))}
+    named = words & ERRORS
+    assert {"DeadlineExceeded", "RemoteError", "SessionLost", "TransportError", "UpstreamUnavailable"} <= named
+    assert named <= set(hubbub.__all__)
+
+
+def test_the_defaults_of_the_client_are_public() -> None:
+    config = hubbub.ServerConfig(id="here", command="server")
+    assert config.timeout_s == hubbub.DEFAULT_TIMEOUT_S
+    assert hubbub.DEFAULT_PROTOCOL_VERSION == "2025-11-25"
+
+
+@pytest.mark.parametrize(
+    ("decorator", "made", "only_made"),
+    [
+        (hubbub.Server.tool, Tool, {"checks_arguments"}),
+        (hubbub.Server.resource, ResourceFunction, set()),
+        (hubbub.Server.prompt, Prompt, set()),
+    ],
+)
+def test_decorators_take_every_option_of_what_they_make(decorator: Any, made: type, only_made: set[str]) -> None:
+    offered = _options(decorator)
+    assert offered == {name: item for name, item in _options(made).items() if name not in only_made}
+    assert not any(item.kind is item.VAR_KEYWORD for item in offered.values())
+    for overload in get_overloads(decorator)[1:]:
+        assert _options(overload) == offered
+
+
+def _options(function: Any) -> dict[str, inspect.Parameter]:
+    parameters = inspect.signature(function).parameters
+    return {name: item for name, item in parameters.items() if name not in ("self", "function")}
 
 
 def test_importing_the_package_loads_nothing_else() -> None:
     code = "import sys, hubbub; print([name for name in sys.modules if name.startswith(('hubbub.', 'msgspec'))])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", timeout=30, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", timeout=60, check=True)
     assert done.stdout == "[]\n"
 
 
 def test_the_version_is_that_of_the_distribution() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["version"] == hubbub.__version__
+    assert version("hubbub") == hubbub.__version__, "run `make setup` after a change of the version"
+
+
+def test_the_changelog_begins_with_the_version() -> None:
+    headings = re.findall(r"^## \[(.+?)\](.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings[0] == ("Unreleased", "")
+    newest, date = headings[1]
+    assert newest == hubbub.__version__
+    assert re.fullmatch(r" - \d{4}-\d\d-\d\d", date)
 
 
 def test_the_commands_are_these() -> None:
-    assert sorted(COMMANDS) == ["agent", "call", "doctor", "key", "plan", "prompts", "read", "serve", "tools"]
+    assert sorted(COMMANDS) == ["agent", "call", "doctor", "key", "plan", "prompts", "read", "serve", "tools", "trust"]
 
 
 def test_the_flags_of_serve_are_these() -> None:
@@ -288,9 +317,7 @@ def test_the_flags_of_serve_are_these() -> None:
 
 def test_the_settings_of_serve_are_these() -> None:
     assert [setting.key for setting in settings_of(ServeSettings)] == KEYS
-    ours = {name for name in known_variables(ServeSettings) if name.startswith("HUBBUB_")}
-    assert ours == {f"HUBBUB_{key.upper()}" for key in KEYS}
-    assert known_variables(ServeSettings) - ours == {"VDON_MCP_MAX_MESSAGE_BYTES", "VDON_MCP_TOOL_PROFILE"}
+    assert known_variables(ServeSettings) == {f"HUBBUB_{key.upper()}" for key in KEYS}
 
 
 def test_the_settings_of_a_server_that_we_connect_to_are_these() -> None:

@@ -10,20 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub import bounds
-from hubbub.errors import SettingsError
-from hubbub.settings import (
-    Secret,
-    ServeSettings,
-    Sources,
-    gather,
-    known_variables,
-    nearest,
-    read_settings,
-    refuse_unknown_variables,
-    setting,
-)
+from hubbub import Secret, SettingsError, bounds, setting
+from hubbub.settings import ServeSettings, Sources, gather, known_variables, nearest, read_settings
 from hubbub.settings.file import read_file
+from hubbub.settings.read import describe_unknown_variables, unknown_variables
 from hubbub.settings.servers import ServerSettings
 
 
@@ -62,7 +52,7 @@ def test_defaults_are_safe() -> None:
     assert settings.address == ("127.0.0.1", 3000)
     assert settings.transport == "http"
     assert settings.insecure is False
-    assert settings.max_message_bytes == bounds.MESSAGE_BYTES
+    assert settings.max_message_bytes is None
 
 
 def test_flags_win_over_variables_and_variables_over_the_file(tmp_path: Path) -> None:
@@ -73,14 +63,48 @@ def test_flags_win_over_variables_and_variables_over_the_file(tmp_path: Path) ->
 
 
 def test_our_variable_wins_over_the_one_that_a_contract_names() -> None:
-    environ = {"VDON_MCP_MAX_MESSAGE_BYTES": "2048"}
-    assert read_settings(ServeSettings, sources(environ=environ)).max_message_bytes == 2048
-    environ["HUBBUB_MAX_MESSAGE_BYTES"] = "4096"
-    assert read_settings(ServeSettings, sources(environ=environ)).max_message_bytes == 4096
+    found = Sources(environ={"TIDES_BYTES": "2048"}, aliases={"TIDES_BYTES": "HUBBUB_MAX_MESSAGE_BYTES"})
+    assert read_settings(ServeSettings, found).max_message_bytes == 2048
+    found = msgspec.structs.replace(found, environ={**found.environ, "HUBBUB_MAX_MESSAGE_BYTES": "4096"})
+    assert read_settings(ServeSettings, found).max_message_bytes == 4096
 
 
 def test_an_empty_variable_is_not_set() -> None:
-    assert read_settings(ServeSettings, sources(environ={"HUBBUB_PORT": ""})).port == 3000
+    for empty in ("", " ", "\n"):
+        assert read_settings(ServeSettings, sources(environ={"HUBBUB_PORT": empty})).port == 3000
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "name", "value"),
+    [
+        *(("HUBBUB_INSECURE", text, "insecure", True) for text in ("yes", "On", " TRUE ", "y", "1")),
+        *(("HUBBUB_ALONE", text, "alone", False) for text in ("no", "OFF", "False", "n", "0")),
+        ("HUBBUB_LOG_LEVEL", " Debug", "log_level", "debug"),
+        ("HUBBUB_PORT", " 7 ", "port", 7),
+        ("HUBBUB_TOOL_PROFILE", " Core ", "tool_profile", "core"),
+        ("HUBBUB_KEY_FILE", " Keys ", "key_file", "Keys"),
+    ],
+)
+def test_variables_are_read_leniently(variable: str, text: str, name: str, value: object) -> None:
+    assert getattr(read_settings(ServeSettings, sources(environ={variable: text})), name) == value
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [("--insecure", "yes"), ("--log-level", "Debug"), ("--log-level", " debug"), ("--max-message-bytes", "1023"),
+     ("--max-message-bytes", "many")],
+)  # fmt: skip
+def test_flags_are_read_strictly(flag: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=f"^{flag} must be .*, not '{value}'$"):
+        read_settings(ServeSettings, sources({flag: value}))
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"), [("HUBBUB_INSECURE", "ture"), ("HUBBUB_LOG_LEVEL", "chatty"), ("HUBBUB_PORT", "many")]
+)
+def test_a_variable_that_is_not_understood_is_refused(variable: str, text: str) -> None:
+    with pytest.raises(SettingsError, match=f"^{variable} must be .*, not '{text}'$"):
+        read_settings(ServeSettings, sources(environ={variable: text}))
 
 
 def test_lists_are_read_from_repeated_flags_and_from_commas() -> None:
@@ -145,7 +169,7 @@ def test_the_file_is_named_by_flag_then_variable_then_the_folder(
     monkeypatch.chdir(tmp_path)
     assert gather({}, {}).file is None
     for name in ("hubbub", "flag", "variable"):
-        (tmp_path / f"{name}.toml").write_text("port = 1\n", encoding="utf-8")
+        (tmp_path / f"{name}.toml").write_text("tool_names = 'safe'\n", encoding="utf-8")
     found = [gather({}, {}), gather({}, {"HUBBUB_CONFIG": "variable.toml"})]
     found.append(gather({"--config": "flag.toml"}, {"HUBBUB_CONFIG": "variable.toml"}))
     assert [each.file.path for each in found if each.file] == ["hubbub.toml", "variable.toml", "flag.toml"]
@@ -174,13 +198,47 @@ def test_a_setting_without_a_default_must_be_given() -> None:
         read_settings(PeersSettings, sources(), PEERS)
 
 
-def test_unknown_variables_are_refused_with_the_nearest() -> None:
+def test_unknown_variables_are_named_with_the_nearest() -> None:
     known = known_variables(ServeSettings) | known_variables(PeersSettings, PEERS)
-    refuse_unknown_variables(["PATH", "HUBBUB_PORT", "HUBBUB_PEERS_ROOM", "HUBBUB_PEERS_SECRET_FILE"], known)
-    with pytest.raises(SettingsError, match="HUBBUB_TRANSPROT is not a setting; did you mean 'HUBBUB_TRANSPORT'"):
-        refuse_unknown_variables(["HUBBUB_TRANSPROT"], known)
-    with pytest.raises(SettingsError, match="HUBBUB_PORT_FILE"):
-        refuse_unknown_variables(["HUBBUB_PORT_FILE"], known)
+    fine = ["PATH", "HUBBUB_PORT", "HUBBUB_PEERS_ROOM", "HUBBUB_PEERS_SECRET_FILE"]
+    found = unknown_variables(dict.fromkeys([*fine, "HUBBUB_TRANSPROT", "HUBBUB_PORT_FILE", "HUBBUB_QQQ"], "x"), known)
+    assert found == ["HUBBUB_PORT_FILE", "HUBBUB_QQQ", "HUBBUB_TRANSPROT"]
+    told = describe_unknown_variables(found, known)
+    assert "HUBBUB_QQQ, HUBBUB_TRANSPROT (did you mean HUBBUB_TRANSPORT?)" in told
+    many = [f"HUBBUB_QQQ{number}" for number in range(bounds.SHOWN_KEYS + 2)]
+    assert describe_unknown_variables(many, known).endswith(" and 2 more")
+
+
+ADDRESSES = st.ip_addresses().map(lambda address: f"[{address}]" if address.version == 6 else str(address))
+NAMES = st.from_regex(r"HUBBUB(_[A-Z0-9]{1,5}){0,2}", fullmatch=True)
+
+
+@given(
+    NAMES, ADDRESSES, st.integers(1, 65535), st.sampled_from(["tcp", "udp", "sctp"]), st.sampled_from(["HTTP", "A_1"])
+)
+def test_variables_that_kubernetes_injects_for_a_service_are_no_settings(
+    service: str, host: str, port: int, protocol: str, port_name: str
+) -> None:
+    link = f"{service}_PORT_{port}_{protocol.upper()}"
+    url = f"{protocol}://{host}:{port}"
+    environ = {
+        f"{service}_SERVICE_HOST": host.strip("[]"),
+        f"{service}_SERVICE_PORT": str(port),
+        f"{service}_SERVICE_PORT_{port_name}": str(port),
+        f"{service}_PORT": url,
+        link: url,
+        f"{link}_PROTO": protocol,
+        f"{link}_PORT": str(port),
+        f"{link}_ADDR": host.strip("[]"),
+    }
+    assert unknown_variables(environ, known_variables(ServeSettings)) == []
+    assert read_settings(ServeSettings, sources(environ=environ)) == ServeSettings()
+
+
+@pytest.mark.parametrize("text", ["abc", "tcp://", "tcp://10.0.0.1", "http://10.0.0.1:3000", "tcp://10.0.0.1:3000/x"])
+def test_a_port_that_is_no_number_and_no_address_of_a_service_is_an_error(text: str) -> None:
+    with pytest.raises(SettingsError, match="HUBBUB_PORT must be a whole number"):
+        read_settings(ServeSettings, sources(environ={"HUBBUB_PORT": text}))
 
 
 def test_a_secret_can_come_from_a_file(tmp_path: Path) -> None:

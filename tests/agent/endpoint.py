@@ -26,7 +26,8 @@ class Endpoint:
         self.paths.append(request.path_qs)
         answer = self.answers.pop(0)
         if callable(answer):
-            return await answer(request)
+            responded: web.StreamResponse = await answer(request)
+            return responded
         return web.json_response(answer)
 
 
@@ -41,8 +42,7 @@ async def serving(*answers: Any) -> AsyncIterator[Endpoint]:
     try:
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
-        port = site._server.sockets[0].getsockname()[1]
-        endpoint.url = f"http://127.0.0.1:{port}/v1"
+        endpoint.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
         yield endpoint
     finally:
         await runner.cleanup()

@@ -6,12 +6,8 @@ from typing import Any
 
 from tests.agent.scripted import ScriptedModel, Tools, Watcher, definitions
 
+from hubbub import LoopOptions, ModelAnswer, RunResult, ToolLoopRunner, ToolsBuilder
 from hubbub.agent.envelope import failed, problem
-from hubbub.agent.model import ModelAnswer
-from hubbub.agent.options import LoopOptions
-from hubbub.agent.run_state import RunResult
-from hubbub.agent.tool_loop import ToolLoopRunner
-from hubbub.agent.tools_builder import ToolsBuilder
 
 BROKEN = failed("now", problem("MINE", "no"))
 
@@ -25,7 +21,7 @@ class Play:
         self.model = ScriptedModel(*answers)
         self.own = more.pop("own", None) or Tools()
         self.seen = Watcher()
-        runner_options = {name: more.pop(name) for name in ("system", "decide", "narrow") if name in more}
+        runner_options = {name: more.pop(name) for name in ("system", "decide", "narrow", "sleep") if name in more}
         self.runner = ToolLoopRunner(
             ToolsBuilder.build(definitions(*tools)),
             self.own,

@@ -3,11 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hubbub.agent.definition import Definition
-from hubbub.agent.events import Event
-from hubbub.agent.model import ModelAnswer, ModelRequest, WantedCall
-from hubbub.client.results import ToolResult
-from hubbub.protocol.content import Text
+from hubbub import Definition, ModelAnswer, ModelRequest, ModelToolCall, RunEvent, Text, ToolResult
 
 ANY_OBJECT = {"type": "object"}
 
@@ -75,15 +71,15 @@ class Watcher:
     """Keeps events."""
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        self.events: list[RunEvent] = []
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: RunEvent) -> None:
         self.events.append(event)
 
     def types(self) -> list[str]:
         return [event.type for event in self.events]
 
-    def only(self, type: str) -> Event:
+    def only(self, type: str) -> RunEvent:
         (event,) = [event for event in self.events if event.type == type]
         return event
 
@@ -93,10 +89,11 @@ def says(text: str) -> ModelAnswer:
     return ModelAnswer(text=text, finish_reason="stop")
 
 
-def calls(*wanted: WantedCall | str, text: str = "") -> ModelAnswer:
+def calls(*wanted: ModelToolCall | str, text: str = "") -> ModelAnswer:
     """An answer that calls tools; a name stands for a call without arguments."""
     made = [
-        WantedCall(f"id{number}", item, "{}") if isinstance(item, str) else item for number, item in enumerate(wanted)
+        ModelToolCall(f"id{number}", item, "{}") if isinstance(item, str) else item
+        for number, item in enumerate(wanted)
     ]
     return ModelAnswer(text=text, calls=tuple(made), finish_reason="tool_calls")
 

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from hubbub.client.config import ServerConfig
+from hubbub import ServerConfig
 
 ROOT = Path(__file__).parents[2]
 ECHO = ROOT / "examples/echo.py"

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hubbub import DefinitionError, SettingsError, ToolAnnotations, ToolEntry, ToolOrigin, bounds
 from hubbub.agent.adapt import adapt, adapt_all
-from hubbub.agent.definition import Origin
-from hubbub.errors import DefinitionError, SettingsError
-from hubbub.protocol.wire import ToolAnnotations, ToolEntry
+
+LIMIT = bounds.TOOL_KEY_CHARACTERS
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 
@@ -28,12 +28,12 @@ def entry(name: str, **more: object) -> ToolEntry:
     ],
 )
 def test_a_local_name_is_made_of_server_and_tool(server: str, tool: str, local: str) -> None:
-    assert adapt(server, entry(tool)).name == local
+    assert adapt(server, entry(tool), LIMIT).name == local
 
 
 def test_a_name_that_is_too_long_ends_with_a_digest() -> None:
-    first = adapt("srv", entry("x" * 120)).name
-    second = adapt("s" * 80, entry("t" * 200)).name
+    first = adapt("srv", entry("x" * 120), LIMIT).name
+    second = adapt("s" * 80, entry("t" * 200), LIMIT).name
     assert (len(first), first[-11:]) == (128, "_ade8df238e")
     assert (len(second), second[-11:]) == (128, "_0e5e7a5e55")
 
@@ -59,12 +59,12 @@ def test_every_local_name_is_one_that_providers_take(server: str, tool: str, lim
 
 
 def test_the_mapping_leads_back_to_the_server_and_its_own_name() -> None:
-    adapted = adapt_all({"srv.one": [entry("foo.bar")]})
-    assert adapted.mapping == {"mcp_srv_one__foo_bar": Origin("srv.one", "foo.bar")}
+    adapted = adapt_all({"srv.one": [entry("foo.bar")]}, LIMIT)
+    assert adapted.mapping == {"mcp_srv_one__foo_bar": ToolOrigin("srv.one", "foo.bar")}
 
 
 def test_definitions_are_sorted_by_local_name() -> None:
-    adapted = adapt_all({"z": [entry("b"), entry("a")], "a": [entry("c")]})
+    adapted = adapt_all({"z": [entry("b"), entry("a")], "a": [entry("c")]}, LIMIT)
     assert [item.name for item in adapted.definitions] == ["mcp_a__c", "mcp_z__a", "mcp_z__b"]
 
 
@@ -77,7 +77,7 @@ def test_definitions_are_sorted_by_local_name() -> None:
 )
 def test_tools_of_two_servers_with_one_name_are_reported_by_name(tools: dict[str, list[str]], local: str) -> None:
     with pytest.raises(DefinitionError, match=f"both be called '{local}"):
-        adapt_all({server: [entry(name) for name in names] for server, names in tools.items()})
+        adapt_all({server: [entry(name) for name in names] for server, names in tools.items()}, LIMIT)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_tools_of_two_servers_with_one_name_are_reported_by_name(tools: dict[str
     ],
 )
 def test_of_two_tools_of_one_server_with_one_name_the_first_stays(names: list[str], local: str) -> None:
-    adapted = adapt_all({"a": [*map(entry, names), entry("z")], "b": [entry("t")]})
+    adapted = adapt_all({"a": [*map(entry, names), entry("z")], "b": [entry("t")]}, LIMIT)
     assert [item.origin.remote_tool_name for item in adapted.definitions if item.origin] == [names[0], "z", "t"]
     assert list(adapted.skipped) == ["a"]
     (reason,) = adapted.skipped["a"]
@@ -98,7 +98,7 @@ def test_of_two_tools_of_one_server_with_one_name_the_first_stays(names: list[st
 
 
 def test_a_tool_that_its_server_lists_twice_counts_once() -> None:
-    adapted = adapt_all({"a": [entry("t", description="first"), entry("t", description="second")]})
+    adapted = adapt_all({"a": [entry("t", description="first"), entry("t", description="second")]}, LIMIT)
     assert [item.description for item in adapted.definitions] == ["first (MCP: a)"]
 
 
@@ -106,25 +106,25 @@ def test_a_tool_that_cannot_be_taken_over_costs_no_other() -> None:
     deep: dict[str, object] = {"type": "object"}
     for _ in range(100):
         deep = {"type": "object", "properties": {"x": deep}}
-    adapted = adapt_all({"a": [entry(""), entry("x" * 2000), entry("deep", input_schema=deep), entry("good")]})
+    adapted = adapt_all({"a": [entry(""), entry("x" * 2000), entry("deep", input_schema=deep), entry("good")]}, LIMIT)
     assert [item.name for item in adapted.definitions] == ["mcp_a__good"]
     assert len(adapted.skipped["a"]) == 3
 
 
 def test_the_description_says_where_the_tool_comes_from() -> None:
-    assert adapt("files", entry("t", description=" Reads. ")).description == "Reads. (MCP: files)"
-    assert adapt("files", entry("t")).description == "(MCP: files)"
+    assert adapt("files", entry("t", description=" Reads. "), LIMIT).description == "Reads. (MCP: files)"
+    assert adapt("files", entry("t"), LIMIT).description == "(MCP: files)"
 
 
 def test_an_endless_description_is_cut_and_still_labelled() -> None:
-    description = adapt("files", entry("t", description="x" * 100_000)).description
+    description = adapt("files", entry("t", description="x" * 100_000), LIMIT).description
     assert len(description) < 4200
     assert description.endswith("… (MCP: files)")
 
 
 def test_what_nobody_can_see_is_taken_out_of_descriptions() -> None:
     hidden = "Adds\u202e two\u200b numbers\U000e0041.\x1b[31m\nReally."
-    assert adapt("m", entry("t", description=hidden)).description == "Adds two numbers.[31m\nReally. (MCP: m)"
+    assert adapt("m", entry("t", description=hidden), LIMIT).description == "Adds two numbers.[31m\nReally. (MCP: m)"
 
 
 def test_words_in_schemas_are_cleaned_and_values_are_not() -> None:
@@ -134,24 +134,24 @@ def test_words_in_schemas_are_cleaned_and_values_are_not() -> None:
             "description": {"type": "string", "description": "a\u200bb", "enum": ["x\u200by"], "default": "x\u200by"}
         },
     }
-    (field,) = adapt("m", entry("t", input_schema=schema)).parameters["properties"].values()
+    (field,) = adapt("m", entry("t", input_schema=schema), LIMIT).parameters["properties"].values()
     assert field == {"type": "string", "description": "ab", "enum": ("x\u200by",), "default": "x\u200by"}
 
 
 @pytest.mark.parametrize("schema", [None, "object", ["object"]])
 def test_a_schema_that_is_none_takes_an_object_without_properties(schema: object) -> None:
-    assert adapt("m", entry("t", input_schema=schema)).parameters == {"type": "object", "properties": {}}
+    assert adapt("m", entry("t", input_schema=schema), LIMIT).parameters == {"type": "object", "properties": {}}
 
 
 def test_title_annotations_and_output_schema_are_kept_beside() -> None:
     hints = ToolAnnotations(read_only_hint=True, title="From the hints")
-    found = adapt("m", entry("t", annotations=hints, output_schema={"type": "object"}))
+    found = adapt("m", entry("t", annotations=hints, output_schema={"type": "object"}), LIMIT)
     assert (found.title, found.annotations, found.output_schema) == ("From the hints", hints, {"type": "object"})
-    assert adapt("m", entry("t", title="Own\u200b", annotations=hints)).title == "Own"
+    assert adapt("m", entry("t", title="Own\u200b", annotations=hints), LIMIT).title == "Own"
     assert "title" not in found.openai()["function"]
 
 
 def test_the_schema_of_the_server_is_not_changed() -> None:
     schema = {"type": "object", "required": [], "description": "a\u200b"}
-    adapt("m", entry("t", input_schema=schema))
+    adapt("m", entry("t", input_schema=schema), LIMIT)
     assert schema == {"type": "object", "required": [], "description": "a\u200b"}

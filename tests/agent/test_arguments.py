@@ -8,14 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.agent.any_json import JSON
 
+from hubbub import bounds
 from hubbub.agent.arguments import read_arguments
 
+LIMIT = bounds.ARGUMENT_BYTES
 OBJECT = st.dictionaries(st.text(max_size=5), JSON, max_size=3)
 
 
 @pytest.mark.parametrize("raw", [None, "", "  \n"])
 def test_blank_arguments_are_none(raw: object) -> None:
-    found = read_arguments(raw)
+    found = read_arguments(raw, LIMIT)
     assert (found.value, found.status, found.is_usable) == ({}, "blank", True)
 
 
@@ -33,20 +35,20 @@ def test_blank_arguments_are_none(raw: object) -> None:
     ],
 )
 def test_habits_of_models_are_mended(raw: object, status: str) -> None:
-    found = read_arguments(raw)
+    found = read_arguments(raw, LIMIT)
     assert (found.value, found.status) == ({"a": 1}, status)
 
 
 def test_a_string_with_nothing_in_it_is_no_arguments() -> None:
-    assert read_arguments('""').value == {}
-    assert read_arguments('""').is_usable
+    assert read_arguments('""', LIMIT).value == {}
+    assert read_arguments('""', LIMIT).is_usable
 
 
 @pytest.mark.parametrize(
     "raw", ["{", "[1]", "3", "null", '"text"', '"[1]"', "```json\n{\n```", '{"a": NaN}', [1], 3, '"\\"{}\\""', "{}{}"]
 )
 def test_what_is_no_object_is_an_error_for_the_model(raw: object) -> None:
-    found = read_arguments(raw)
+    found = read_arguments(raw, LIMIT)
     assert not found.is_usable
     assert found.code == "ARGUMENTS_JSON_PARSE_ERROR"
     assert found.value == {}
@@ -68,15 +70,15 @@ def test_arguments_that_nest_too_deep_are_an_error(depth: int) -> None:
 
 
 def test_a_lone_surrogate_is_an_error() -> None:
-    assert not read_arguments('{"a": "\ud800"}').is_usable
-    assert not read_arguments({"a": "\ud800"}).is_usable
+    assert not read_arguments('{"a": "\ud800"}', LIMIT).is_usable
+    assert not read_arguments({"a": "\ud800"}, LIMIT).is_usable
 
 
 @given(OBJECT)
 def test_an_object_survives_in_every_form(value: dict[str, Any]) -> None:
     text = json.dumps(value)
     for raw in (value, text, f"```json\n{text}\n```", json.dumps(text), f"\n{text}\n"):
-        assert read_arguments(raw).value == value
+        assert read_arguments(raw, LIMIT).value == value
 
 
 @given(st.one_of(st.text(), JSON, st.binary().map(lambda data: data.decode("latin-1"))))

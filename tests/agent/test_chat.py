@@ -7,10 +7,7 @@ import pytest
 from aiohttp import web
 from tests.agent.endpoint import answer, delta, failing, serving, streaming
 
-from hubbub.agent.chat import OpenAIChat
-from hubbub.agent.model import ModelRequest, WantedCall
-from hubbub.errors import ModelError, SettingsError
-from hubbub.settings.secret import Secret
+from hubbub import ModelError, ModelRequest, ModelToolCall, OpenAIChat, Secret, SettingsError
 
 HI = [{"role": "user", "content": "hi"}]
 TOOLS = [{"type": "function", "function": {"name": "now", "description": "", "parameters": {"type": "object"}}}]
@@ -63,7 +60,7 @@ async def test_the_address_may_be_the_base_or_the_whole(suffix: str, path: str) 
 async def test_calls_are_read_in_order() -> None:
     async with serving(answer(None, ("a", "now", '{"x": 1}'), ("b", "now", {"x": 2}))) as endpoint:
         found = await ask(endpoint, tools=TOOLS)
-    assert found.calls == (WantedCall("a", "now", '{"x": 1}'), WantedCall("b", "now", {"x": 2}))
+    assert found.calls == (ModelToolCall("a", "now", '{"x": 1}'), ModelToolCall("b", "now", {"x": 2}))
     assert found.text == ""
 
 
@@ -85,8 +82,19 @@ async def test_a_stream_is_heard_piece_by_piece_and_put_together() -> None:
         found = await ask(endpoint, tools=TOOLS, on_text=heard.append)
     assert heard == ["Hel", "lo é"]
     assert (found.text, found.finish_reason, found.usage) == ("Hello é", "tool_calls", {"total_tokens": 9})
-    assert found.calls == (WantedCall("a", "now", '{"x": 1}'), WantedCall("b", "now", '{"y": 2}'))
+    assert found.calls == (ModelToolCall("a", "now", '{"x": 1}'), ModelToolCall("b", "now", '{"y": 2}'))
     assert endpoint.bodies[0]["stream"] is True
+    assert endpoint.bodies[0]["stream_options"] == {"include_usage": True}
+
+
+@pytest.mark.parametrize(("given", "sent"), [(None, "absent"), ({"include_usage": False}, {"include_usage": False})])
+async def test_the_request_for_usage_can_be_changed_or_left_out(given: Any, sent: Any) -> None:
+    async with (
+        serving(streaming(delta(content="a"), delta("stop"))) as endpoint,
+        OpenAIChat(endpoint.url, model="m", options={"stream_options": given}) as chat,
+    ):
+        await chat.complete(ModelRequest(messages=[]), on_text=lambda text: None)
+    assert endpoint.bodies[0].get("stream_options", "absent") == sent
 
 
 async def test_an_async_listener_is_awaited() -> None:
@@ -173,7 +181,7 @@ async def test_an_answer_that_makes_no_sense_is_an_error(body: Any) -> None:
 
 
 async def hanging(request: web.Request) -> web.StreamResponse:
-    await asyncio.sleep(20)
+    await asyncio.sleep(600)
     raise AssertionError("nobody waits that long")
 
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from tests.agent.any_json import JSON
 from tests.agent.endpoint import delta
 
+from hubbub import ModelError, ModelToolCall
 from hubbub.agent.chat_answer import Assembly, read_answer
-from hubbub.agent.model import WantedCall
-from hubbub.errors import ModelError
 
 
 def read(message: Any) -> Any:
@@ -27,13 +26,13 @@ def assembled(*chunks: dict[str, Any]) -> Any:
 
 def test_a_single_call_is_taken_for_a_list() -> None:
     assert read({"tool_calls": {"id": "a", "function": {"name": "now", "arguments": "{}"}}}).calls == (
-        WantedCall("a", "now", "{}"),
+        ModelToolCall("a", "now", "{}"),
     )
 
 
 def test_the_old_function_call_is_read() -> None:
     assert read({"content": None, "function_call": {"name": "now", "arguments": "{}"}}).calls == (
-        WantedCall("", "now", "{}"),
+        ModelToolCall("", "now", "{}"),
     )
 
 
@@ -60,12 +59,12 @@ def test_calls_without_an_index_are_told_apart_by_their_names() -> None:
         delta(tool_calls=[{"function": {"arguments": ": 1}"}}]),
         delta(tool_calls=[{"id": "b", "function": {"name": "now", "arguments": "{}"}}]),
     )
-    assert found.calls == (WantedCall("a", "now", '{"x": 1}'), WantedCall("b", "now", "{}"))
+    assert found.calls == (ModelToolCall("a", "now", '{"x": 1}'), ModelToolCall("b", "now", "{}"))
 
 
 def test_an_old_function_call_comes_in_pieces_too() -> None:
     found = assembled(delta(function_call={"name": "now", "arguments": "{"}), delta(function_call={"arguments": "}"}))
-    assert found.calls == (WantedCall("", "now", "{}"),)
+    assert found.calls == (ModelToolCall("", "now", "{}"),)
 
 
 def test_nothing_at_all_is_no_answer() -> None:

@@ -6,11 +6,18 @@ from typing import Any
 import pytest
 from tests.agent.scripted import ScriptedModel, Tools, Watcher, calls, definitions, says
 
-from hubbub.agent.model import ModelAnswer, WantedCall
-from hubbub.agent.tool_loop import ToolLoopRunner
-from hubbub.agent.tools_builder import ToolsBuilder
-from hubbub.errors import ContinuationRefused
-from hubbub.security.policy import Allow, Confirm, Decide, Decision, Deny, Question, by_name, call_digest
+from hubbub import (
+    Allow,
+    Confirm,
+    ContinuationRefused,
+    Deny,
+    ModelAnswer,
+    ModelToolCall,
+    Question,
+    ToolLoopRunner,
+    ToolsBuilder,
+)
+from hubbub.security.policy import Decide, Decision, call_digest
 from hubbub.security.sealed import Sealer
 
 
@@ -31,8 +38,11 @@ class Waiting:
         self.own = Tools()
         self.seen = Watcher()
         self.options = options
-        self.decide = decide or by_name(confirm=["pay"], lifetime_s=60, clock=self.clock)
+        self.decide = decide or self._confirm_payments
         self.runner = self.another()
+
+    def _confirm_payments(self, question: Question) -> Decision:
+        return Confirm(question.digest, self.clock() + 60) if question.tool == "pay" else Allow()
 
     def another(self, *tools: str) -> ToolLoopRunner:
         registry = ToolsBuilder.build(definitions(*(tools or ("pay", "now"))))
@@ -49,7 +59,7 @@ def following(*decisions: Callable[[Question], Decision]) -> Decide:
     return decide
 
 
-PAY = WantedCall("c1", "pay", '{"amount": 5}')
+PAY = ModelToolCall("c1", "pay", '{"amount": 5}')
 
 
 async def test_a_run_pauses_before_any_call_of_that_answer_runs() -> None:
@@ -204,7 +214,7 @@ async def test_a_confirmation_of_something_else_counts_as_none() -> None:
 
 
 async def test_calls_that_cannot_run_need_no_person() -> None:
-    waiting = Waiting(calls(WantedCall("c", "pay", "{oops")), says("x"))
+    waiting = Waiting(calls(ModelToolCall("c", "pay", "{oops")), says("x"))
     assert (await waiting.runner.run("pay")).status == "finished"
 
 
@@ -216,7 +226,9 @@ async def test_a_continuation_shows_nothing_of_the_run() -> None:
 
 
 async def test_arguments_of_any_size_come_back_exactly() -> None:
-    wanted = WantedCall("c1", "pay", '{"a": 123456789012345678901234567890, "b": 1.5, "c": {"d": [null, "\\u0000é"]}}')
+    wanted = ModelToolCall(
+        "c1", "pay", '{"a": 123456789012345678901234567890, "b": 1.5, "c": {"d": [null, "\\u0000é"]}}'
+    )
     waiting = Waiting(calls(wanted), says("x"))
     paused = await waiting.runner.run("pay")
     await waiting.runner.resume(paused.continuation, {"c1": "allow"})

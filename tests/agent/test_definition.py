@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.agent.any_json import JSON
 
-from hubbub.agent.definition import Definition
+from hubbub import Definition, DefinitionError
 from hubbub.agent.frozen import freeze, thaw
-from hubbub.errors import DefinitionError
 
 
 def test_the_shape_is_that_of_the_endpoint() -> None:

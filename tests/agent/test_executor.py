@@ -7,30 +7,35 @@ from typing import Any
 import pytest
 from tests.agent.scripted import ScriptedClient
 
-from hubbub.agent.adapt import adapt_all
-from hubbub.agent.executor import FunctionExecutor, McpExecutor, RoutingExecutor
-from hubbub.agent.snapshot import Snapshot
-from hubbub.client.results import ToolResult
-from hubbub.errors import (
+from hubbub import (
     ConnectionClosed,
     DeadlineExceeded,
+    HttpError,
+    Image,
     InputRefused,
     MessageTooLarge,
     Overloaded,
     RemoteError,
+    RoutingExecutor,
     SessionLost,
     SettingsError,
+    Snapshot,
+    Text,
+    ToolEntry,
     ToolError,
-    TransportError,
+    ToolResult,
+    bounds,
 )
-from hubbub.protocol.content import Image, Text
-from hubbub.protocol.wire import ToolEntry
+from hubbub.agent.adapt import adapt_all
+from hubbub.agent.executor import FunctionExecutor, McpExecutor
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
 def snapshot(client: Any, **entry: Any) -> Snapshot:
-    adapted = adapt_all({"srv": [ToolEntry("do.it", **{"input_schema": {"type": "object"}, **entry})]})
+    adapted = adapt_all(
+        {"srv": [ToolEntry("do.it", **{"input_schema": {"type": "object"}, **entry})]}, bounds.TOOL_KEY_CHARACTERS
+    )
     return Snapshot(adapted.definitions, adapted.mapping, {"srv": client} if client else {})
 
 
@@ -49,15 +54,34 @@ async def test_a_result_comes_back_in_the_envelope_with_its_text() -> None:
                 "remote_tool_name": "do.it",
                 "content": [
                     {"type": "text", "text": "hello"},
-                    {"type": "image", "data": "MTIz", "mimeType": "image/png"},
+                    {"type": "image", "mimeType": "image/png", "bytes": 3},
                 ],
                 "structured_content": {"n": 1},
             },
             "text": 'hello\n[image: image/png, 3 bytes]\n\nstructuredContent:\n{"n":1}',
         },
-        "warnings": [],
+        "warnings": [{"code": "BINARY_TRUNCATED", "message": "Binary data was replaced by its type and size"}],
         "errors": [],
     }
+
+
+async def test_images_that_are_wanted_stand_apart_and_need_no_warning() -> None:
+    tiff, broken = Image(b"456", "image/tiff"), {"type": "image", "mimeType": "image/png", "data": "no base64!"}
+    result = ToolResult(content=[Image(b"123", "image/png"), tiff, broken])  # type: ignore[list-item]
+    executor = McpExecutor(snapshot(ScriptedClient(result)), images=True)
+    found = await executor.call("mcp_srv__do_it", {})
+    assert found["data"]["images"] == [{"mimeType": "image/png", "data": "MTIz"}]
+    assert "MTIz" not in str(found["data"]["mcp"])
+    assert [warning["code"] for warning in found["warnings"]] == ["BINARY_TRUNCATED"]  # of the two others
+    assert found["data"]["text"].startswith("[image: image/png, 3 bytes]")
+
+
+async def test_images_beyond_the_limit_are_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "TOOL_IMAGES", 1)
+    result = ToolResult(content=[Image(b"123", "image/png"), Image(b"456", "image/png")])
+    found = await McpExecutor(snapshot(ScriptedClient(result)), images=True).call("mcp_srv__do_it", {})
+    assert found["data"]["images"] == [{"mimeType": "image/png", "data": "MTIz"}]
+    assert [warning["code"] for warning in found["warnings"]] == ["BINARY_TRUNCATED"]
 
 
 async def test_the_server_is_asked_by_its_own_name_with_the_timeout_of_the_executor() -> None:
@@ -94,11 +118,11 @@ async def test_a_server_that_is_not_connected_is_told() -> None:
 @pytest.mark.parametrize(
     ("error", "code", "retryable", "may_have_executed"),
     [
-        (DeadlineExceeded("The answer", 1.0), "MCP_TIMEOUT", True, True),
+        (DeadlineExceeded("The answer", 1.0), "MCP_TIMEOUT", False, True),
         (SessionLost(), "MCP_SESSION_NOT_FOUND", True, False),
-        (TransportError("HTTP_ERROR", "no"), "MCP_TRANSPORT_ERROR", True, True),
-        (TransportError("HTTP_ERROR", "no", may_have_executed=False), "MCP_TRANSPORT_ERROR", True, False),
-        (ConnectionClosed("gone"), "MCP_TRANSPORT_ERROR", True, True),
+        (HttpError("no", 500), "MCP_TRANSPORT_ERROR", False, True),
+        (HttpError("no", 404), "MCP_TRANSPORT_ERROR", True, False),
+        (ConnectionClosed("gone"), "MCP_TRANSPORT_ERROR", False, True),
         (RemoteError(-32602, "no such tool"), "MCP_RPC_ERROR", False, False),
         (RemoteError(-32603, "it broke"), "MCP_RPC_ERROR", False, True),
         (InputRefused("nobody answers"), "MCP_INPUT_REFUSED", False, True),
@@ -210,7 +234,7 @@ async def test_an_envelope_of_a_function_is_kept() -> None:
 
 
 async def test_the_id_of_a_call_is_passed_to_those_who_take_it() -> None:
-    seen = []
+    seen: list[str | None] = []
 
     def with_id(name: str, arguments: Mapping[str, Any], *, call_id: str) -> None:
         seen.append(call_id)

@@ -3,16 +3,12 @@
 import pytest
 from tests.agent.scripted import ScriptedClient, Tools, definitions
 
+from hubbub import DefinitionError, ExecutorBuilder, Snapshot, ToolEntry, ToolsBuilder, bounds
 from hubbub.agent.adapt import adapt_all
-from hubbub.agent.executor_builder import ExecutorBuilder
-from hubbub.agent.snapshot import Snapshot
-from hubbub.agent.tools_builder import ToolsBuilder
-from hubbub.errors import DefinitionError
-from hubbub.protocol.wire import ToolEntry
 
 
 def snapshot(client: ScriptedClient | None = None) -> Snapshot:
-    adapted = adapt_all({"srv": [ToolEntry("echo"), ToolEntry("write")]})
+    adapted = adapt_all({"srv": [ToolEntry("echo"), ToolEntry("write")]}, bounds.TOOL_KEY_CHARACTERS)
     return Snapshot(adapted.definitions, adapted.mapping, {"srv": client or ScriptedClient()})
 
 

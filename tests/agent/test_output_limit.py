@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.agent.any_json import JSON
 
+from hubbub import bounds
 from hubbub.agent.envelope import as_envelope, succeeded
 from hubbub.agent.output_limit import limit_output
 
 
 def test_small_output_goes_as_it_is() -> None:
-    limited = limit_output(succeeded("t", {"value": 1}))
+    limited = limit_output(succeeded("t", {"value": 1}), bounds.TOOL_OUTPUT_BYTES)
     assert json.loads(limited.text) == {
         "ok": True,
         "tool_name": "t",
@@ -53,7 +54,7 @@ def endless() -> Any:
     ids=["large", "large when escaped", "deep", "very deep", "endless", "many", "no JSON", "surrogate", "key"],
 )
 def test_output_that_cannot_go_is_replaced_whole(value: Any, code: str) -> None:
-    limited = limit_output(succeeded("t", {"value": value}))
+    limited = limit_output(succeeded("t", {"value": value}), bounds.TOOL_OUTPUT_BYTES)
     told = json.loads(limited.text)
     assert limited.was_replaced
     assert (told["ok"], told["tool_name"], told["data"]) == (False, "t", {})
@@ -65,3 +66,14 @@ def test_output_that_cannot_go_is_replaced_whole(value: Any, code: str) -> None:
 def test_what_goes_never_has_more_bytes_than_allowed(value: Any, limit: int) -> None:
     limited = limit_output(as_envelope("t", {"ok": True, "data": {"value": [value] * 40}}), limit)
     assert len(limited.text.encode()) <= limit
+
+
+def test_a_result_of_a_server_reaches_the_model_once() -> None:
+    text = "x" * 20_000
+    content = [{"type": "text", "text": text}]
+    place = {"server_id": "s", "remote_tool_name": "t"}
+    data = {"mcp": {**place, "content": content, "structured_content": {"result": text}}, "text": text}
+    found = limit_output(succeeded("mcp_s__t", data), bounds.TOOL_OUTPUT_BYTES)
+    assert found.text.count(text) == 1
+    assert found.bytes < 20_300
+    assert found.envelope["data"] == {"mcp": place, "text": text}

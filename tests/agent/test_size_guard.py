@@ -8,23 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.agent.envelope import Envelope, failed, problem, succeeded
+from hubbub import SettingsError, ToolEnvelope
+from hubbub.agent.envelope import failed, problem, succeeded
 from hubbub.agent.size_guard import check_limit, guard
 from hubbub.agent.summary import summarise
-from hubbub.errors import SettingsError
 
 
-def envelope(content: list[Any], structured: Any = None) -> Envelope:
+def envelope(content: list[Any], structured: Any = None) -> ToolEnvelope:
     text = summarise(content, structured, has_structured=structured is not None)
     place = {"server_id": "s", "remote_tool_name": "t"}
     return succeeded("mcp_s__t", {"mcp": {**place, "content": content, "structured_content": structured}, "text": text})
 
 
-def size(found: Envelope) -> int:
+def size(found: ToolEnvelope) -> int:
     return len(msgspec.json.encode(found))
 
 
-def warnings(found: Envelope) -> list[str]:
+def warnings(found: ToolEnvelope) -> list[str]:
     return [warning["code"] for warning in found["warnings"]]
 
 
@@ -37,13 +37,14 @@ def image(count: int) -> dict[str, Any]:
 
 
 def test_what_fits_is_left_alone() -> None:
-    whole = envelope([text_block("x"), image(10)], {"a": 1})
+    whole = envelope([text_block("x")], {"a": 1})
     assert guard(whole, size(whole)) is whole
 
 
-def test_binary_data_goes_first_and_structured_content_stays() -> None:
-    found = guard(envelope([text_block("x"), image(3000)], {"a": 1}), 1024)
-    assert warnings(found) == ["CONTENT_TRUNCATED"]
+@pytest.mark.parametrize("limit", [1024, 1_000_000])
+def test_binary_data_is_always_replaced_with_a_warning_and_structured_content_stays(limit: int) -> None:
+    found = guard(envelope([text_block("x"), image(3000)], {"a": 1}), limit)
+    assert warnings(found) == ["BINARY_TRUNCATED"]
     assert found["data"]["mcp"]["content"] == [
         text_block("x"),
         {"type": "image", "mimeType": "image/png", "bytes": 3000},
@@ -69,6 +70,12 @@ def test_then_everything_is_described_but_text() -> None:
         {"type": "video"},
     ]
     assert found["data"]["mcp"]["structured_content"] is None
+
+
+def test_text_that_fits_once_is_kept_whole() -> None:
+    found = guard(envelope([text_block("x" * 700)]), 1024)
+    assert warnings(found) == ["CONTENT_TRUNCATED"]
+    assert found["data"]["text"] == "x" * 700
 
 
 def test_then_the_text_is_cut_to_half_the_limit() -> None:
@@ -136,4 +143,5 @@ def test_nothing_is_ever_larger_than_the_limit(content: list[Any], structured: A
     assert size(found) <= limit
     assert found["ok"] is True
     assert found["tool_name"] == "mcp_s__t"
-    assert bool(found["warnings"]) == (size(whole) > limit)
+    has_binary = any(block.get("type") == "image" or "blob" in block.get("resource", {}) for block in content)
+    assert bool(found["warnings"]) == (has_binary or size(whole) > limit)

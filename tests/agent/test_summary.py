@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
+from hubbub import Block, EmbeddedResource, Image, ResourceContents, ResourceLink, Text
 from hubbub.agent.summary import plain_blocks, summarise
-from hubbub.client.results import Block
-from hubbub.protocol.content import EmbeddedResource, Image, ResourceContents, ResourceLink, Text
 
 
 def told(*blocks: Any, structured: Any = None) -> str:
@@ -53,3 +52,29 @@ def test_structured_content_of_any_value_counts(value: Any, text: str) -> None:
 @pytest.mark.parametrize("content", [None, "text", 3, {"type": "text"}, b"x"])
 def test_content_that_is_no_list_is_none(content: Any) -> None:
     assert plain_blocks(content) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "structured"),
+    [
+        ('{"a": [1, 2]}', {"a": [1, 2]}),
+        ("hello", {"result": "hello"}),
+        ("[1, 2]", {"result": [1, 2]}),
+        ('"hello"', {"result": "hello"}),
+    ],
+)
+def test_structured_content_that_a_text_block_already_says_is_not_repeated(text: str, structured: Any) -> None:
+    assert told(Text(text), structured=structured) == text
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        Text('{"a": 2}'),
+        Text("\udc80"),
+        Text("[" * 5000),
+        {"type": "text", "text": '{"a": 1}', "annotations": {"audience": ["user"]}},
+    ],
+)
+def test_structured_content_that_no_text_block_says_to_the_model_is_added(block: Any) -> None:
+    assert told(block, structured={"a": 1}).endswith('structuredContent:\n{"a":1}')

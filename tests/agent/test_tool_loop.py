@@ -9,12 +9,19 @@ import pytest
 from tests.agent.play import BROKEN, Play
 from tests.agent.scripted import ScriptedModel, Tools, calls, definitions, says
 
-from hubbub.agent.catalog import Catalog
-from hubbub.agent.model import WantedCall
-from hubbub.agent.options import LoopOptions
-from hubbub.agent.tool_loop import ToolLoopRunner
-from hubbub.agent.tools_builder import ToolsBuilder
-from hubbub.errors import InvalidParams, ModelError, SettingsError, ToolUseError
+from hubbub import (
+    Catalog,
+    InvalidParams,
+    LoopOptions,
+    ModelError,
+    ModelHttpError,
+    ModelTimeout,
+    ModelToolCall,
+    SettingsError,
+    ToolLoopRunner,
+    ToolsBuilder,
+    ToolUseError,
+)
 
 
 async def test_an_answer_without_calls_ends_the_run() -> None:
@@ -25,7 +32,9 @@ async def test_an_answer_without_calls_ends_the_run() -> None:
 
 
 async def test_a_call_is_run_and_the_model_told() -> None:
-    play = Play(calls(WantedCall("c1", "now", '{"zone": "UTC"}'), text="Let me see."), says("noon"), own=Tools(now=12))
+    play = Play(
+        calls(ModelToolCall("c1", "now", '{"zone": "UTC"}'), text="Let me see."), says("noon"), own=Tools(now=12)
+    )
     result = await play.run("what time is it?")
     assert result.assistant_text == "noon"
     assert play.own.calls == [("now", {"zone": "UTC"}, "c1")]
@@ -240,7 +249,7 @@ async def test_silence_is_accepted_when_told_to_and_without_calls() -> None:
 
 
 async def test_an_http_error_is_tried_again_without_tools_when_told_to() -> None:
-    play = Play(ModelError("MODEL_HTTP_ERROR", "no", status=400), says("x"), fallback_retry_count=1)
+    play = Play(ModelHttpError("no", status=400), says("x"), fallback_retry_count=1)
     assert (await play.run()).assistant_text == "x"
     assert [len(request.tools) for request in play.model.requests] == [2, 0]
     assert play.seen.types()[1:3] == ["llm_request_error", "llm_request_retry"]
@@ -256,14 +265,61 @@ async def test_an_http_error_is_tried_again_without_tools_when_told_to() -> None
     ],
 )
 async def test_other_errors_of_the_model_end_the_run(status: int | None, options: dict[str, Any]) -> None:
-    play = Play(ModelError("MODEL_X", "no", status=status), **options)
+    play = Play(ModelError("no", status=status), **options)
     with pytest.raises(ModelError):
         await play.run()
     assert len(play.model.requests) == 1
 
 
+def busy(status: int = 429, retry_after_s: float | None = None) -> ModelError:
+    return ModelHttpError("later", status=status, retryable=True, retry_after_s=retry_after_s)
+
+
+async def test_a_busy_endpoint_is_asked_again_after_the_time_it_names() -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    play = Play(busy(retry_after_s=7.0), busy(503), says("x"), sleep=sleep)
+    assert (await play.run()).assistant_text == "x"
+    assert [len(request.tools) for request in play.model.requests] == [2, 2, 2]
+    assert waits[0] == 7.0
+    assert 0.0 < waits[1] <= 1.0
+    retries = [event.details["wait_s"] for event in play.seen.events if event.type == "llm_request_retry"]
+    assert retries == waits
+
+
+@pytest.mark.parametrize(
+    ("errors", "requests"),
+    [
+        ([busy(), busy(), busy(), busy()], 4),
+        ([busy(retry_after_s=61.0)], 1),
+        ([ModelTimeout("slow", retryable=True)], 1),
+    ],
+)
+async def test_a_model_is_not_asked_again_without_end(errors: list[ModelError], requests: int) -> None:
+    async def sleep(seconds: float) -> None:
+        pass
+
+    play = Play(*errors, says("too late"), sleep=sleep)
+    with pytest.raises(ModelError):
+        await play.run()
+    assert len(play.model.requests) == requests
+
+
+async def test_images_of_a_turn_follow_its_results_in_one_message() -> None:
+    image = {"mimeType": "image/png", "data": "MTIz"}
+    own = Tools(now={"ok": True, "data": {"mcp": {}, "text": "[image]", "images": [image]}})
+    play = Play(calls("now", "search"), says("I see."), own=own)
+    result = await play.run()
+    assert [message["role"] for message in result.history] == ["user", "assistant", "tool", "tool", "user", "assistant"]
+    assert "MTIz" not in result.history[2]["content"]
+    assert result.history[4]["content"][1] == {"type": "image_url", "image_url": {"url": "data:image/png;base64,MTIz"}}
+
+
 async def test_an_error_of_the_model_keeps_what_was_done() -> None:
-    play = Play(calls("now"), ModelError("MODEL_TIMEOUT", "slow"), says("noon"))
+    play = Play(calls("now"), ModelTimeout("slow"), says("noon"))
     with pytest.raises(ModelError) as caught:
         await play.run()
     assert [message["role"] for message in caught.value.history] == ["user", "assistant", "tool"]

@@ -9,8 +9,7 @@ import pytest
 from tests.agent.play import Play
 from tests.agent.scripted import Tools, calls, says
 
-from hubbub.agent.envelope import Envelope
-from hubbub.agent.model import WantedCall
+from hubbub import ModelToolCall, ToolEnvelope
 
 # -- several calls ----------------------------------------------------------------
 
@@ -71,14 +70,14 @@ async def test_calls_beyond_the_limit_are_left_out() -> None:
 
 
 async def test_ids_are_trimmed_made_up_and_made_unique() -> None:
-    wanted = [WantedCall(identifier, "now", "{}") for identifier in (" a ", "a", "", "a")]
-    play = Play(calls(*wanted), calls(WantedCall("a", "now", "{}"), WantedCall("", "now", "{}")), says("x"))
+    wanted = [ModelToolCall(identifier, "now", "{}") for identifier in (" a ", "a", "", "a")]
+    play = Play(calls(*wanted), calls(ModelToolCall("a", "now", "{}"), ModelToolCall("", "now", "{}")), says("x"))
     await play.run()
     assert [identifier for _, _, identifier in play.own.calls] == ["a", "a__2", "tc_3", "a__3", "a__4", "tc_6"]
 
 
 async def test_names_are_trimmed_and_dots_found() -> None:
-    play = Play(calls(WantedCall("1", " now "), WantedCall("2", "a.b")), says("x"), tools=("now", "a_b"))
+    play = Play(calls(ModelToolCall("1", " now "), ModelToolCall("2", "a.b")), says("x"), tools=("now", "a_b"))
     await play.run()
     assert play.own.names == ["now", "a_b"]
 
@@ -98,7 +97,7 @@ async def test_names_are_trimmed_and_dots_found() -> None:
     ],
 )
 async def test_arguments_are_mended_before_the_call(arguments: Any, value: Any, status: str) -> None:
-    play = Play(calls(WantedCall("c", "now", arguments)), says("x"))
+    play = Play(calls(ModelToolCall("c", "now", arguments)), says("x"))
     await play.run()
     assert play.own.calls == [("now", value, "c")]
     assert play.seen.only("tool_call_start").details["parse_status"] == status
@@ -107,7 +106,7 @@ async def test_arguments_are_mended_before_the_call(arguments: Any, value: Any, 
 
 
 async def test_arguments_that_cannot_be_read_are_told_and_the_run_goes_on() -> None:
-    play = Play(calls(WantedCall("c", "now", "{oops")), says("sorry"))
+    play = Play(calls(ModelToolCall("c", "now", "{oops")), says("sorry"))
     result = await play.run()
     assert play.own.calls == []
     assert play.codes() == ["ARGUMENTS_JSON_PARSE_ERROR"]
@@ -117,7 +116,7 @@ async def test_arguments_that_cannot_be_read_are_told_and_the_run_goes_on() -> N
 
 @pytest.mark.parametrize("arguments", ['{"a": "' + "x" * 100 + '"}', {"a": "x" * 100}])
 async def test_arguments_that_are_too_large_are_told(arguments: Any) -> None:
-    play = Play(calls(WantedCall("c", "now", arguments)), says("x"), max_argument_bytes=50)
+    play = Play(calls(ModelToolCall("c", "now", arguments)), says("x"), max_argument_bytes=50)
     await play.run()
     assert play.own.calls == []
     assert play.codes() == ["ARGUMENTS_TOO_LARGE"]
@@ -141,7 +140,7 @@ async def test_output_that_is_no_json_is_replaced() -> None:
 
 async def test_an_executor_that_raises_is_told_and_the_run_goes_on() -> None:
     class Raising:
-        async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str = "") -> Envelope:
+        async def call(self, name: str, arguments: Mapping[str, Any], *, call_id: str = "") -> ToolEnvelope:
             raise RuntimeError("the executor broke")
 
     play = Play(calls("now"), says("x"), own=Raising())

@@ -7,7 +7,7 @@ import pytest
 from tests.agent.play import BROKEN, Play
 from tests.agent.scripted import Tools, calls, says
 
-from hubbub.agent.model import ModelAnswer, WantedCall
+from hubbub import ModelAnswer, ModelToolCall
 
 
 async def test_events_tell_the_run_in_order() -> None:
@@ -29,7 +29,7 @@ async def test_events_tell_the_run_in_order() -> None:
 
 async def test_events_hold_no_arguments_and_no_outputs() -> None:
     own = Tools(now="OUTPUT-CANARY", search=RuntimeError("ERROR-CANARY"))
-    wanted = [WantedCall("c", name, '{"a": "ARGUMENT-CANARY"}') for name in ("now", "search", "other")]
+    wanted = [ModelToolCall("c", name, '{"a": "ARGUMENT-CANARY"}') for name in ("now", "search", "other")]
     play = Play(calls(*wanted, text="TEXT-CANARY"), says("FINAL-CANARY"), own=own)
     await play.run("USER-CANARY")
     assert "CANARY" not in repr(play.seen.events)

@@ -7,18 +7,13 @@ import pytest
 from tests.agent.play import Play
 from tests.agent.scripted import ScriptedModel, Tools, calls, definitions, says
 
-from hubbub.agent.definition import Definition
-from hubbub.agent.model import WantedCall
-from hubbub.agent.tool_loop import ToolLoopRunner
-from hubbub.agent.tools_builder import ToolsBuilder
-from hubbub.errors import ToolUseError
-from hubbub.security.policy import Allow, Deny, Question
+from hubbub import Allow, Definition, Deny, ModelToolCall, Question, ToolLoopRunner, ToolsBuilder, ToolUseError
 
 # -- what is shown ----------------------------------------------------------------
 
 
 async def test_a_tool_that_there_is_not_is_told() -> None:
-    play = Play(calls(WantedCall("c", "rm -rf /", "{}")), says("x"))
+    play = Play(calls(ModelToolCall("c", "rm -rf /", "{}")), says("x"))
     await play.run()
     assert play.own.calls == []
     assert play.codes() == ["TOOL_NOT_ALLOWED"]
@@ -131,7 +126,7 @@ async def test_a_policy_sees_the_real_name_and_cannot_change_the_arguments() -> 
             question.arguments["deep"].append("more")
         return Allow()
 
-    play = Play(calls(WantedCall("c", "a.b", '{"deep": [1]}')), says("x"), tools=("a_b",), decide=decide)
+    play = Play(calls(ModelToolCall("c", "a.b", '{"deep": [1]}')), says("x"), tools=("a_b",), decide=decide)
     await play.run(context={"tenant": "t1"})
     assert play.own.calls == [("a_b", {"deep": [1]}, "c")]
     (question,) = seen

@@ -3,11 +3,7 @@
 import pytest
 from tests.agent.scripted import definitions
 
-from hubbub.agent.definition import Definition, Origin
-from hubbub.agent.tools_builder import ToolsBuilder
-from hubbub.errors import DefinitionError
-from hubbub.protocol.wire import ToolAnnotations
-from hubbub.server.views import View
+from hubbub import Catalog, Definition, DefinitionError, ToolAnnotations, ToolOrigin, ToolsBuilder, View
 
 
 def names(**options: object) -> list[str]:
@@ -117,5 +113,20 @@ def test_a_name_written_with_dots_finds_its_tool() -> None:
 
 
 def test_a_definition_keeps_its_origin_on_the_way() -> None:
-    remote = Definition("mcp_a__b", origin=Origin("a", "b"))
-    assert ToolsBuilder.build(mcp_definitions=[remote]).exposed[0].origin == Origin("a", "b")
+    remote = Definition("mcp_a__b", origin=ToolOrigin("a", "b"))
+    assert ToolsBuilder.build(mcp_definitions=[remote]).exposed[0].origin == ToolOrigin("a", "b")
+
+
+def test_as_a_collection_a_catalog_holds_what_the_model_is_shown() -> None:
+    shown, hidden = Definition("a_b"), Definition("secret", exposed_to_model=False)
+    catalog = Catalog([hidden, shown])
+    assert list(catalog) == [shown]
+    assert len(catalog) == 1
+    assert catalog.definitions == (shown, hidden)
+    for name, is_there in {"a_b": True, "a.b": True, "secret": False, "b": False}.items():
+        assert (name in catalog) is is_there
+        assert (catalog.get(name) is not None) is is_there
+    assert shown in catalog
+    assert hidden not in catalog
+    assert Definition("a_b", "another") not in catalog
+    assert None not in catalog

@@ -1,6 +1,7 @@
 """All of it together: a real server on stdio, a real endpoint over HTTP, and the three builders between them."""
 
 import json
+import time
 
 import pytest
 from tests.agent.endpoint import answer, delta, serving, streaming
@@ -8,14 +9,16 @@ from tests.agent.scripted import Watcher
 from tests.agent.servers import stdio
 
 from hubbub import (
+    Confirm,
     Definition,
     ExecutorBuilder,
     OpenAIChat,
+    Question,
     ToolLoopRunner,
     ToolRegistryBuilder,
     ToolsBuilder,
 )
-from hubbub.security.policy import by_name
+from hubbub.security.policy import Decision
 
 ECHO = stdio("demo")
 CALL = ("c1", "mcp_demo__echo", '{"text": "hello"}')
@@ -35,7 +38,8 @@ async def test_a_model_uses_the_tools_of_a_server_and_of_the_application(is_stre
         if is_streamed
         else answer("It said hello."),
     ]
-    seen, heard = Watcher(), []
+    seen = Watcher()
+    heard: list[str] = []
     async with (
         await ToolRegistryBuilder([ECHO]).build() as snapshot,
         serving(*answers) as endpoint,
@@ -67,9 +71,13 @@ async def test_a_model_uses_the_tools_of_a_server_and_of_the_application(is_stre
     assert first["ok"] is True
     assert first["data"]["text"].startswith("hello")
     assert first["data"]["mcp"]["server_id"] == "demo"
-    assert first["data"]["mcp"]["content"] == [{"type": "text", "text": "hello"}]
+    assert first["data"]["text"] == "hello"
     assert second["data"] == {"value": "Sunday"}
     assert "hello" not in repr(seen.events)
+
+
+def confirm_all(question: Question) -> Decision:
+    return Confirm(question.digest, time.time() + 60)
 
 
 async def test_a_call_that_a_person_has_to_allow_reaches_the_server_only_then() -> None:
@@ -80,7 +88,7 @@ async def test_a_call_that_a_person_has_to_allow_reaches_the_server_only_then() 
     ):
         registry = ToolsBuilder.build(mcp_definitions=snapshot.definitions)
         executor = ExecutorBuilder.build(registry=registry, mcp_snapshot=snapshot)
-        runner = ToolLoopRunner(registry, executor, chat=chat, decide=by_name(confirm=["mcp_demo__*"]))
+        runner = ToolLoopRunner(registry, executor, chat=chat, decide=confirm_all)
         paused = await runner.run("Say hello.")
         assert (paused.status, paused.pending[0].server_id) == ("paused", "demo")
         assert len(endpoint.bodies) == 1

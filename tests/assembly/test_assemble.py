@@ -2,8 +2,8 @@
 
 import pytest
 
+from hubbub import SettingsError
 from hubbub.assembly.assemble import assemble
-from hubbub.errors import SettingsError
 from hubbub.settings import ServeSettings
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from hubbub import Health, Pack, Server, View
+from hubbub import DefinitionError, Health, Pack, Server, SettingsError, View
 from hubbub.assembly.entries import PackEntry, choose_packs
-from hubbub.assembly.installing import Installed, install_pack, use_profile
-from hubbub.errors import DefinitionError, PackUnavailable, SettingsError
+from hubbub.assembly.installing import Installed, install_pack, lenient_profile, use_profile
+from hubbub.errors import PackUnavailable
+from hubbub.settings import Sources
 
 PROFILES = {"core": View(include=("*_read",)), "full": View()}
 
@@ -101,7 +102,30 @@ def test_without_names_every_pack_that_can_run_is_chosen() -> None:
 
 def test_a_named_pack_must_exist_and_be_able_to_run() -> None:
     packs = {"peers": entry(make("peers", requires=("no_such",), extra="peers"))}
-    with pytest.raises(PackUnavailable, match=r"needs no_such: pip install 'hubbub\[peers\]'"):
+    with pytest.raises(PackUnavailable, match=r"needs no_such: install Hubbub with its extra 'peers'"):
         choose_packs(("peers",), packs)
     with pytest.raises(SettingsError, match="no pack 'pears'; did you mean 'peers'"):
         choose_packs(("pears",), packs)
+
+
+@pytest.mark.parametrize(
+    ("sources", "is_refused"),
+    [
+        (Sources(flags={"--tool-profile": "x"}), True),
+        (Sources(flags={"--tool-profile": "x"}, environ={"HUBBUB_TOOL_PROFILE": "x"}), True),
+        (Sources(environ={"TIDES": "x"}, aliases={"TIDES": "HUBBUB_TOOL_PROFILE"}), False),
+        (Sources(environ={"HUBBUB_TOOL_PROFILE": "x"}), False),
+    ],
+)
+def test_an_unknown_profile_is_refused_unless_the_environment_names_it(sources: Sources, is_refused: bool) -> None:
+    server, warned = Server("s"), list[str]()
+    part = install_pack(server, make("p", "a_read", "write", profiles=PROFILES), None)
+    try:
+        with lenient_profile(sources, warned.append):
+            use_profile(server, "x", [part])
+    except SettingsError:
+        assert is_refused
+        return
+    assert not is_refused
+    assert "there is no profile 'x'" in warned[0]
+    assert shown(server) == ["a_read", "write"]

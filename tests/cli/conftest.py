@@ -26,10 +26,18 @@ def hubbub(tmp_path: Path) -> Run:
         return subprocess.run(
             [sys.executable, "-m", "hubbub", *arguments],
             input=stdin, cwd=tmp_path, env=clean_environment() | environ,
-            capture_output=True, encoding="utf-8", timeout=50, check=False,
+            capture_output=True, encoding="utf-8", timeout=60, check=False,
         )  # fmt: skip
 
     return run
+
+
+def trust(folder: Path) -> None:
+    """Let the settings file of a folder count, as its user would."""
+    subprocess.run(
+        [sys.executable, "-m", "hubbub", "trust", "--yes", str(folder)],
+        env=clean_environment(), capture_output=True, timeout=60, check=True,
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +48,7 @@ def third_party(tmp_path_factory: pytest.TempPathFactory) -> str:
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     done = subprocess.run(
         [*command, "--disable-pip-version-check", "--target", str(folder), str(source)],
-        capture_output=True, encoding="utf-8", timeout=50, check=False,
+        capture_output=True, encoding="utf-8", timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return str(folder)

@@ -60,7 +60,7 @@ def endpoint(*answers: Answer, models: Sequence[str] = ("scripted",)) -> Iterato
             message = message_of(answer)
             pieces = [{"content": piece} for piece in message.get("content", "").split("|")]
             pieces += [{"tool_calls": [{"index": at, **call}]} for at, call in enumerate(message.get("tool_calls", []))]
-            chunks = [{"choices": [{"delta": piece, "finish_reason": None}]} for piece in pieces]
+            chunks: list[dict[str, Any]] = [{"choices": [{"delta": piece, "finish_reason": None}]} for piece in pieces]
             chunks.append({"choices": [{"delta": {}, "finish_reason": "stop"}]})
             events = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
             self._write(200, events.encode(), "text/event-stream")

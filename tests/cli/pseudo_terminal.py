@@ -12,7 +12,7 @@ from typing import Self
 
 from tests.cli.conftest import clean_environment
 
-DEADLINE_S = 25.0
+DEADLINE_S = 60.0
 
 
 class Terminal:
@@ -59,7 +59,7 @@ class Terminal:
         deadline = time.monotonic() + DEADLINE_S
         while self._read(deadline):
             pass
-        return self.process.wait(DEADLINE_S), self.seen.replace("\r\n", "\n")
+        return self.process.wait(), self.seen.replace("\r\n", "\n")
 
     def _read(self, deadline: float) -> bool:
         ready, _, _ = select.select([self._ours], [], [], max(0.0, deadline - time.monotonic()))

@@ -15,7 +15,7 @@ from tests.cli.endpoint import endpoint
 from tests.cli.outcomes import ECHO, GALLERY, WEATHER, refused
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-DEADLINE_S = 25.0
+DEADLINE_S = 60.0
 BURN = "mcp_gallery__burn"
 
 
@@ -29,6 +29,40 @@ def test_the_model_calls_a_tool_and_each_call_is_shown(hubbub: Run) -> None:
     assert model.asked[0]["model"] == "scripted"
     assert model.asked[0]["messages"][-1] == {"role": "user", "content": "What to pack?"}
     assert model.results()[0]["ok"] is True
+
+
+def test_calls_of_one_answer_run_at_the_same_time(hubbub: Run, tmp_path: Path) -> None:
+    server = tmp_path / "meeting.py"
+    server.write_text(
+        "import asyncio\nfrom hubbub import Server\nserver = Server('meeting')\nbarrier = asyncio.Barrier(2)\n"
+        "@server.tool\nasync def meet() -> str:\n    await barrier.wait()\n    return 'met'\n"
+    )
+    with endpoint([("mcp_meeting__meet", {}), ("mcp_meeting__meet", {})], "Done.") as model:
+        done = hubbub("agent", "--model-url", model.url, "--server", str(server), "--yes", "Meet!")
+    assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
+    assert [result["data"]["text"] for result in model.results()] == ["met", "met"]
+
+
+def test_a_busy_model_is_asked_again(hubbub: Run) -> None:
+    with endpoint(429, "Yes.") as model:
+        done = hubbub("agent", "--model-url", model.url, "--server", ECHO, "Are you there?")
+    assert (done.returncode, done.stdout) == (0, "Yes.\n"), done.stderr
+    assert re.fullmatch(r"  the model's endpoint is busy; asking again in 0\.\d s\n", done.stderr)
+
+
+@pytest.mark.parametrize("flags", [(), ("--images",)])
+def test_images_are_described_to_the_model_or_shown_on_request(hubbub: Run, flags: tuple[str, ...]) -> None:
+    with endpoint([("mcp_gallery__paint", {})], "Nice.") as model:
+        done = hubbub("agent", "--model-url", model.url, "--server", GALLERY, "--yes", *flags, "Show me!")
+    assert (done.returncode, done.stdout) == (0, "Nice.\n"), done.stderr
+    messages = model.asked[-1]["messages"]
+    shown = [message for message in messages if message["role"] == "user" and isinstance(message["content"], list)]
+    assert len(shown) == len(flags)
+    (result,) = model.results()
+    assert "[image: image/png" in result["data"]["text"]
+    assert [warning["code"] for warning in result["warnings"]] == ["BINARY_TRUNCATED"]  # also of a sound
+    for message in shown:
+        assert [part["type"] for part in message["content"]] == ["text", "image_url", "image_url"]
 
 
 def test_the_prompt_may_come_from_stdin_and_answers_whole(hubbub: Run) -> None:

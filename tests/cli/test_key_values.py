@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hubbub import SettingsError
 from hubbub.cli.key_values import describe, parameters, read_arguments, read_object
-from hubbub.errors import SettingsError
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -121,7 +121,6 @@ def test_no_schema_is_too_strange(schema: Any, words: list[str]) -> None:
             read_arguments([*words, "a=1", "b=[]"], each)
 
 
-@pytest.mark.timeout(5)
 def test_a_schema_that_refers_to_itself_comes_to_an_end() -> None:
     itself = {"$ref": "#/$defs/A"}
     chain = {f"C{at}": {"anyOf": [{"$ref": f"#/$defs/C{at + 1}"}] * 50} for at in range(30)}

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import clean_environment
+from tests.cli.conftest import clean_environment, trust
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-SOON_S = 20.0
+SOON_S = 60.0
 NOT_FOLLOWING = "[hub]\nreload = false\n"
 SECRET = "hunter2-hunter2-hunter2"
 
@@ -58,6 +58,8 @@ def until(what: Callable[[], Any]) -> None:
 def write(folder: Path, text: str, name: str = "hubbub.toml") -> Path:
     path = folder / name
     path.write_text(text)
+    if name == "hubbub.toml":
+        trust(folder)
     return path
 
 
@@ -172,7 +174,7 @@ def test_after_a_sighup_the_hub_is_as_its_file_says(hubbub: Run, tmp_path: Path)
         assert hubbub("plan", "--exit-code").returncode == 3
         process.send_signal(signal.SIGHUP)
         until(lambda: hubbub("plan", "--exit-code").returncode == 0)
-        write(tmp_path, "port = [")
+        (tmp_path / "hubbub.toml").write_text("port = [")
         process.send_signal(signal.SIGHUP)
         until(lambda: b"not TOML" in states(tmp_path)[0].read_bytes())
         assert process.poll() is None
@@ -183,7 +185,7 @@ def test_a_hub_that_ended_is_forgotten_however_it_ended(hubbub: Run, tmp_path: P
     write(tmp_path, '[servers.files]\ncommand = "serve-files"\n')
     with hub(tmp_path) as process:
         process.send_signal(number)
-        process.wait(SOON_S)
+        process.wait()
     assert len(states(tmp_path)) == (1 if number == signal.SIGKILL else 0)
     assert hubbub("plan").stdout.startswith("No hub runs")
     assert states(tmp_path) == []

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub import bounds
+from hubbub import SettingsError, bounds
 from hubbub.cli.outcomes import clean
 from hubbub.cli.saving import save, stem_of
-from hubbub.errors import SettingsError
 
 
 @pytest.mark.parametrize(

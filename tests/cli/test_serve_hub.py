@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import clean_environment, served
+from tests.cli.conftest import clean_environment, served, trust
 from tests.http.eras import modern, open_session
 from tests.http.wire import Site
 
@@ -150,12 +150,13 @@ enabled = false
 name = "only"
 """
     )
-    done = hubbub("serve", "--transport", "stdio", stdin=LIST)
+    done = hubbub("serve", "--config", "hubbub.toml", "--transport", "stdio", stdin=LIST)
     assert tools(done) == ["who", "only", "b__who", "b__blue_only", "echo"]
 
 
 def test_a_named_program_and_named_packs_are_served_with_the_servers(hubbub: Run, tmp_path: Path) -> None:
     (tmp_path / "hubbub.toml").write_text(f"[servers.blue]\ntarget = {json.dumps(program(tmp_path, 'blue'))}\n")
+    trust(tmp_path)
     named = program(tmp_path, "red")
     done = hubbub("serve", named, "--pack", "demo", "--transport", "stdio", stdin=LIST)
     assert {"red__who", "red_only", "blue__who", "blue_only", "echo"} < set(tools(done))
@@ -172,6 +173,7 @@ def test_a_server_that_is_ours_does_not_become_a_hub_of_the_same_file(hubbub: Ru
         f"env = {{ PYTHONPATH = {json.dumps(red['env'].get('PYTHONPATH', ''))} }}\n"
         f"cwd = {json.dumps(str(tmp_path))}\n"
     )
+    trust(tmp_path)
     done = hubbub("serve", "--transport", "stdio", stdin=LIST)
     assert tools(done) == ["who", "red_only"]
     done = hubbub("tools", "red", "--json")
@@ -193,6 +195,7 @@ include = ["*_only"]
 def write_views(folder: Path) -> None:
     red, blue = (json.dumps(program(folder, name)) for name in ("red", "blue"))
     (folder / "hubbub.toml").write_text(VIEWS.format(red=red, blue=blue))
+    trust(folder)
 
 
 def test_a_client_on_stdio_sees_the_view_it_is_given(hubbub: Run, tmp_path: Path) -> None:
@@ -258,13 +261,13 @@ def test_a_wrong_flag_is_refused_in_one_line(
 )
 def test_a_wrong_file_says_where_and_what(hubbub: Run, tmp_path: Path, text: str, words: list[str]) -> None:
     (tmp_path / "hubbub.toml").write_text(text)
-    refused(hubbub("serve", "--transport", "stdio"), *words)
+    refused(hubbub("serve", "--config", "hubbub.toml", "--transport", "stdio"), *words)
 
 
 def test_a_server_may_not_be_there_twice(hubbub: Run, tmp_path: Path) -> None:
     (tmp_path / "hubbub.toml").write_text(f"[servers.red]\ntarget = {json.dumps(program(tmp_path, 'red'))}\n")
     path = mcp_json(tmp_path, red=child(tmp_path, "red"))
-    refused(hubbub("serve", "--mcp-json", path), "mcp.json: red", "hubbub.toml line 1")
+    refused(hubbub("serve", "--config", "hubbub.toml", "--mcp-json", path), "mcp.json: red", "hubbub.toml line 1")
 
 
 def test_a_dead_server_takes_nobody_else_down(hubbub: Run, tmp_path: Path) -> None:

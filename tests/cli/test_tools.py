@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import served
+from tests.cli.conftest import served, trust
 from tests.cli.outcomes import ECHO, GALLERY, WEATHER, answered, refused, said
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -75,6 +75,7 @@ timeout_s = 20
 
 def test_names_come_from_the_settings_file(hubbub: Run, tmp_path: Path, demo_url: str) -> None:
     (tmp_path / "hubbub.toml").write_text(SECTIONS)
+    trust(tmp_path)
     assert answered(hubbub("tools", "demo-http", "--json", DEMO_URL=demo_url))["tools"][1]["name"] == "echo"
     refused(hubbub("tools", "demo-http"), 2, "DEMO_URL", "not set")
     refused(hubbub("tools", "wether"), 2, "there is no server 'wether'", "did you mean 'weather'?", "after `--`")
@@ -107,20 +108,20 @@ def test_a_wrong_section_is_refused_without_showing_secrets(
     hubbub: Run, tmp_path: Path, section: str, words: tuple[str, ...]
 ) -> None:
     (tmp_path / "hubbub.toml").write_text(section)
-    done = hubbub("tools", "x")
+    done = hubbub("tools", "x", "--config", "hubbub.toml")
     refused(done, 2, *words)
     assert not any(secret in done.stderr for secret in ("top secret", "12345678", "hunter2"))
 
 
 def test_serving_refuses_a_wrong_section_too_and_accepts_a_right_one(hubbub: Run, tmp_path: Path) -> None:
     (tmp_path / "hubbub.toml").write_text("[servers.x]\nurl = 'http://a/mcp'\n")
-    environ = {"HUBBUB_SERVERS__X__TIMEOUT_S": "5"}
-    assert hubbub("serve", ECHO, "--transport", "stdio", **environ).returncode == 0
-    refused(
-        hubbub("serve", ECHO, "--transport", "stdio", HUBBUB_SERVERS__X__TIMEOUT="5"), 2, "HUBBUB_SERVERS__X__TIMEOUT"
-    )
+    serve = ("serve", ECHO, "--transport", "stdio", "--config", "hubbub.toml")
+    assert hubbub(*serve, HUBBUB_SERVERS__X__TIMEOUT_S="5").returncode == 0
+    misspelt = hubbub(*serve, HUBBUB_SERVERS__X__TIMEOUT="5")
+    assert misspelt.returncode == 0
+    assert "HUBBUB_SERVERS__X__TIMEOUT (did you mean HUBBUB_SERVERS__X__TIMEOUT_S?)" in misspelt.stderr
     (tmp_path / "hubbub.toml").write_text("[servers.x]\nurll = 'http://a/mcp'\n")
-    refused(hubbub("serve", ECHO, "--transport", "stdio"), 2, "did you mean 'url'?")
+    refused(hubbub(*serve), 2, "did you mean 'url'?")
 
 
 def test_names_come_from_an_mcp_servers_file(hubbub: Run, tmp_path: Path) -> None:
@@ -152,7 +153,7 @@ NO_OBJECT = '{"jsonrpc":"2.0","id":1,"result":[]}'
         (("--", "no-such-program"), 3, ("cannot be started",)),
         (("--", "sh", "-c", "echo out of paper >&2; exit 7"), 3, ("out of paper",)),
         (("--timeout", "1", "--", "sleep", "30"), 3, ("within 1 s", "--timeout")),
-        (("--protocol-version", "2025-11-25", "--", "sh", "-c", f"read x; echo '{NO_OBJECT}'"), 4, ("no object",)),
+        (("--protocol-version", "2025-11-25", "--", "sh", "-c", f"read x; echo '{NO_OBJECT}'"), 4, ("not an object",)),
     ],
 )  # fmt: skip
 def test_a_failure_is_one_line_and_an_exit_code(

@@ -1,23 +1,24 @@
 """Counterparts for clients: our own server on stdio and HTTP, one that misbehaves, and a count of what is left over."""
 
 import asyncio
+import gc
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
+from tests.clock import until
 from tests.http.in_process import running
 from tests.interop import server as interop
 from tests.processes import is_running
 
-from hubbub.client import Client, ServerConfig
+from hubbub import Client, ServerConfig
 
 INTEROP = Path(interop.__file__)
 ODD = str(Path(__file__).with_name("odd_server.py"))
 SOURCE = Path(__file__).parents[2] / "src"
-PATIENCE_S = 15.0
 
 WAYS = [
     ("stdio", None),
@@ -32,6 +33,11 @@ WAYS = [
     ("sse", None),
     ("websocket", None),
     ("websocket", "2025-11-25"),
+    ("memory", None),
+    ("memory", "2025-11-25"),
+    ("memory", "2025-06-18"),
+    ("memory", "2025-03-26"),
+    ("memory", "2024-11-05"),
 ]
 """Transport and pinned version; the unpinned find the modern era wherever there is one."""
 PATHS = {"streamable_http": "/mcp", "sse": "/sse", "websocket": "/mcp-ws"}
@@ -52,6 +58,10 @@ def odd(mode: str, **fields: Any) -> ServerConfig:
 async def reached(transport: str, version: str | None = None, **options: Any) -> AsyncIterator[Client]:
     """A client of the interop server, over a transport, in a version."""
     fields = {"protocol_version": version, **options.pop("fields", {})}
+    if transport == "memory":
+        async with Client(ServerConfig(id="here", server=interop.server, **fields), **options) as client:
+            yield client
+        return
     if transport == "stdio":
         async with Client(stdio_config(str(INTEROP), **fields), **options) as client:
             yield client
@@ -87,11 +97,13 @@ async def nothing_left() -> AsyncIterator[None]:
     await until(lambda: len(asyncio.all_tasks()) <= tasks and _held() <= held, lambda: f"{_held()} > {held}")
 
 
-async def until(true: Callable[[], bool], tell: Callable[[], str] = lambda: "") -> None:
-    """Wait until something is so."""
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            while not true():
-                await asyncio.sleep(0.01)
-    except TimeoutError:
-        raise AssertionError(f"{tell()} {asyncio.all_tasks()}") from None
+@asynccontextmanager
+async def no_lost_errors() -> AsyncIterator[None]:
+    """Fail if a task or future ends with an error that nobody retrieves: asyncio reports these on stderr."""
+    reported: list[dict[str, Any]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: reported.append(context))
+    yield
+    gc.collect()
+    loop.set_exception_handler(None)
+    assert reported == []

@@ -6,25 +6,26 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 MODE = sys.argv[1]
 SLEEPER = "import time; time.sleep(600)"
 
 
-def say(message):
+def say(message: object) -> None:
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 
 
-def answer(request, result):
+def answer(request: dict[str, Any], result: object) -> None:
     say({"jsonrpc": "2.0", "id": request["id"], "result": result})
 
 
-def child(**options):
+def child(**options: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", SLEEPER], **options)
 
 
-def serve(request):
+def serve(request: dict[str, Any]) -> None:
     """What a sane server would do."""
     method = request["method"]
     if method == "initialize":
@@ -42,7 +43,7 @@ def serve(request):
         say({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
 
 
-def misbehave(request):
+def misbehave(request: dict[str, Any]) -> bool:
     """What this one does instead; whether that was all."""
     method, identifier = request["method"], request.get("id")
     if method == "initialize" or identifier is None:
@@ -85,6 +86,16 @@ def misbehave(request):
         case "close-output":
             os.close(1)
             time.sleep(600)
+        case "large-pages" | "slow-pages":
+            if method.endswith("/list"):
+                if MODE == "slow-pages":
+                    time.sleep(0.2)
+                key = {"resources/templates/list": "resourceTemplates"}.get(method, method.split("/")[0])
+                entry = {"name": f"n{identifier}", "uri": f"x://{identifier}", "uriTemplate": f"x://{identifier}/{{a}}"}
+                size = 7_000_000 if MODE == "large-pages" else 0
+                page = {key: [{**entry, "description": "x" * size}], "nextCursor": str(identifier)}
+                answer(request, page)
+                return True
         case "loop-cursor":
             if method == "tools/list":
                 answer(request, {"tools": [], "nextCursor": "again"})
@@ -102,17 +113,10 @@ def misbehave(request):
         case "withdraws-its-question":
             if method == "tools/call":
                 say({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"message": "?"}})
-                time.sleep(0.2)
+                ping = json.loads(sys.stdin.readline())
                 say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q"}})
+                serve(ping)
                 return False
-        case "dies-of-probes":
-            if method == "server/discover":
-                raise SystemExit(1)
-        case "slow-and-modern":
-            if method == "server/discover":
-                time.sleep(1)
-                answer(request, {"supportedVersions": ["2026-07-28"], "capabilities": {}})
-                return True
         case "odd-content":
             if method == "tools/call":
                 blocks = [
@@ -129,7 +133,7 @@ def misbehave(request):
     return False
 
 
-def main():
+def main() -> None:
     if MODE == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if MODE in ("family", "stubborn"):

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from tests.stream_server import stream_server
+
 INFO = {"name": "scripted", "version": "1"}
 
 
@@ -20,6 +22,7 @@ class Asked:
         self.headers = headers
         self.body = body
         self.writer = writer
+        self.is_streaming = False
         self.at = asyncio.get_running_loop().time()
 
     @property
@@ -47,8 +50,8 @@ class Asked:
 
     async def stream(self, *events: str, **headers: str) -> None:
         """Start a stream, or go on with one."""
-        if not getattr(self, "_is_streaming", False):
-            self._is_streaming = True
+        if not self.is_streaming:
+            self.is_streaming = True
             named = "".join(f"{key.replace('_', '-')}: {value}\r\n" for key, value in headers.items())
             self.writer.write(
                 f"HTTP/1.1 200 X\r\ncontent-type: text/event-stream\r\n{named}connection: close\r\n\r\n".encode()
@@ -72,6 +75,11 @@ class Asked:
 Handler = Callable[[Asked], Awaitable[None]]
 
 
+async def hang(asked: Asked) -> None:
+    """Never answer."""
+    await asyncio.get_running_loop().create_future()
+
+
 class Scripted:
     """The running server."""
 
@@ -92,35 +100,20 @@ async def scripted(handler: Handler) -> Any:
     """Serve with this handler until the block ends."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while head := await reader.readuntil(b"\r\n\r\n"):
-                first, *lines = head.decode().split("\r\n")
-                method, path, _ = first.split(" ", 2)
-                headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in lines) if k}
-                body = await reader.readexactly(int(headers.get("content-length", 0)))
-                asked = Asked(method, path, headers, body, writer)
-                server.asked.append(asked)
-                await handler(asked)
-                if writer.is_closing() or getattr(asked, "_is_streaming", False):
-                    break
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        except asyncio.CancelledError:
-            pass
-        finally:
-            writer.close()
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            first, *lines = head.decode().split("\r\n")
+            method, path, _ = first.split(" ", 2)
+            headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in lines) if k}
+            body = await reader.readexactly(int(headers.get("content-length", 0)))
+            asked = Asked(method, path, headers, body, writer)
+            server.asked.append(asked)
+            await handler(asked)
+            if writer.is_closing() or asked.is_streaming:
+                break
 
-    listener = await asyncio.start_server(serve, "127.0.0.1", 0)
-    server = Scripted(listener.sockets[0].getsockname()[1])
-    try:
+    async with stream_server(serve) as port:
+        server = Scripted(port)
         yield server
-    finally:
-        listener.close()
-        for asked in server.asked:
-            asked.writer.transport.abort()
-        for task in [task for task in asyncio.all_tasks() if "serve" in repr(task.get_coro())]:
-            task.cancel()
-        await asyncio.sleep(0)
 
 
 def legacy(

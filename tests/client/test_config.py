@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from hubbub import Secret, ServerConfig, SettingsError
-from hubbub.client import DEFAULT_PROTOCOL_VERSION, SUPPORTED_PROTOCOL_VERSIONS
+from hubbub import DEFAULT_PROTOCOL_VERSION, SUPPORTED_PROTOCOL_VERSIONS, Secret, ServerConfig, SettingsError
 
 URL = "https://mcp.example.com/mcp"
 

@@ -4,17 +4,17 @@ import asyncio
 
 import psutil
 import pytest
-from tests.client.ends import nothing_left, odd, until
+from tests.client.ends import nothing_left, odd
+from tests.clock import until
 
-from hubbub.client import Client, ServerConfig
+from hubbub import Client, ConnectionClosed, ServerConfig, TransportError
 from hubbub.client.keeping import Keeper
-from hubbub.errors import ConnectionClosed, TransportError
-from hubbub.net.backoff import Backoff
+from hubbub.pack.http import Backoff
 
 BROKEN = ServerConfig(id="broken", command="no-such-program-here")
 
 
-def keeper(config: ServerConfig, wait_s: float = 60.0) -> Keeper:
+def keeper(config: ServerConfig, wait_s: float = 3600.0) -> Keeper:
     return Keeper(config.id, lambda: Client(config), backoff=Backoff((wait_s,), jitter=0))
 
 
@@ -35,7 +35,7 @@ async def test_who_needs_it_now_does_not_wait_for_the_next_try() -> None:
         client = await kept.ready()
         await client.list_tools()
         await client.wait_lost()
-        again = await asyncio.wait_for(kept.ready(), 10)
+        again = await asyncio.wait_for(kept.ready(), 60)
         assert again is not client
         await kept.close()
 
@@ -45,7 +45,7 @@ async def test_a_try_that_fails_is_told_to_those_who_waited_for_it() -> None:
         kept = keeper(BROKEN)
         for _ in range(2):
             with pytest.raises(TransportError, match="cannot be started"):
-                await asyncio.wait_for(kept.ready(), 10)
+                await asyncio.wait_for(kept.ready(), 60)
         await until(lambda: kept.retry_at is not None)
         assert kept.client is None
         await kept.close()
@@ -53,7 +53,7 @@ async def test_a_try_that_fails_is_told_to_those_who_waited_for_it() -> None:
 
 async def test_closing_ends_the_wait_of_those_who_ask() -> None:
     async with nothing_left():
-        kept = keeper(odd("silent", timeout_s=30, protocol_version="2026-07-28"))
+        kept = keeper(odd("silent", timeout_s=600, protocol_version="2026-07-28"))
         asking = asyncio.create_task(kept.ready())
         before = psutil.Process().children()
         await until(lambda: len(psutil.Process().children()) > len(before))

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from hubbub import Secret, ServerConfig, SettingsError
-from hubbub.client.mcp_json import parse_mcp_json, read_mcp_json
+from hubbub import Secret, ServerConfig, SettingsError, read_mcp_json
+from hubbub.client.mcp_json import parse_mcp_json
 
 
 def parsed(entry: Any, **environ: str) -> ServerConfig:
@@ -52,6 +52,12 @@ def test_servers_stand_under_several_keys(tree: dict[str, Any]) -> None:
     assert parse_mcp_json(msgspec.json.encode(tree)) == []
 
 
+def test_a_version_is_pinned() -> None:
+    assert parsed({"command": "x", "protocolVersion": "2025-06-18"}).protocol_version == "2025-06-18"
+    assert parsed({"url": "https://x.example/", "protocolVersion": "2025-11-25"}).protocol_version == "2025-11-25"
+    assert parsed({"command": "x"}).protocol_version is None
+
+
 def test_disabled_servers_and_foreign_keys_are_left_out() -> None:
     text = b'{"mcpServers": {"a": {"command": "x", "alwaysAllow": []}, "b": {"disabled": true}}}'
     assert [config.id for config in parse_mcp_json(text)] == ["a"]
@@ -66,6 +72,10 @@ def test_disabled_servers_and_foreign_keys_are_left_out() -> None:
         ("x", "must be an object"),
         ({"type": "pigeon", "url": "https://x.example/"}, "'pigeon' is not known"),
         ({"url": "nonsense"}, "must start with"),
+        (
+            {"command": "x", "protocolVersion": "2025-06-19"},
+            "'s': `protocol_version` '2025-06-19' is none",
+        ),
         ({"type": "stdio", "url": "https://x.example/"}, "`url` does not go"),
     ],
 )

@@ -6,17 +6,36 @@ import msgspec
 import pytest
 from msgspec import Raw
 from tests.client.ends import reached
+from tests.clock import pass_time
 
-from hubbub import Text
+from hubbub import (
+    Call,
+    Caller,
+    DeadlineExceeded,
+    InputRefused,
+    InvalidParams,
+    Meta,
+    MethodNotFound,
+    Note,
+    PromptResult,
+    PromptsPage,
+    RawReply,
+    RemoteError,
+    ResourceResult,
+    Text,
+    ToolEntry,
+    ToolResult,
+    ToolsPage,
+    TransportError,
+    bounds,
+)
 from hubbub.client import rounds
-from hubbub.client.cache import Cache
 from hubbub.client.listing import all_pages
-from hubbub.client.results import PromptResult, PromptsPage, ResourceResult, ToolResult, ToolsPage, decode_result
-from hubbub.client.tool_headers import ToolHeaders
-from hubbub.errors import InputRefused, InvalidParams, MethodNotFound, RemoteError, TransportError
-from hubbub.protocol.model import NO_META, Call, Caller, Meta, Note, RawReply
+from hubbub.client.raw_calls import ToolHeaders
+from hubbub.client.results import decode_result
+from hubbub.client.watching import Cache
+from hubbub.protocol.model import NO_META
 from hubbub.protocol.revisions import NEWEST_MODERN
-from hubbub.protocol.wire import ToolEntry
 
 
 def raw(value: Any) -> Raw:
@@ -45,6 +64,28 @@ def test_a_result_is_kept_for_as_long_as_it_says() -> None:
     cache.put("tools/list", None, page(ttlMs=10**15))
     now[0] = 24 * 3600.0 + 1
     assert cache.get("tools/list", None) is None
+
+
+def test_kept_results_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "CACHED_BYTES", 3000)
+    cache = Cache()
+
+    def put(key: str, size: int) -> None:
+        cache.put("tools/list", key, page(ttlMs=1000, x="x" * size))
+
+    def kept() -> list[str]:
+        return [key for key in ("a", "b", "c", "d") if cache.get("tools/list", key) is not None]
+
+    put("a", 1000)
+    put("b", 1000)
+    put("b", 1000)  # in place of the other, not besides
+    assert kept() == ["a", "b"]
+    put("c", 1000)
+    assert kept() == ["b", "c"]
+    put("d", 4000)  # too large for any room that could be made
+    assert kept() == ["b", "c"]
+    put("d", 2900)
+    assert kept() == ["d"]
 
 
 def test_private_results_are_not_kept_where_the_caller_may_change() -> None:
@@ -148,24 +189,70 @@ async def test_an_empty_cursor_is_a_cursor_and_only_its_absence_ends() -> None:
     asked: list[str | None] = []
     following = {None: {"nextCursor": ""}, "": {"nextCursor": "b"}, "b": {}}
 
-    async def fetch(cursor: str | None) -> ToolsPage:
+    async def fetch(cursor: str | None, left_s: float) -> ToolsPage:
         asked.append(cursor)
         return page(tools=[{"name": f"t{len(asked)}"}], **following[cursor])
 
-    assert [tool.name for tool in await all_pages(fetch, lambda found: found.tools)] == ["t1", "t2", "t3"]
+    assert [tool.name for tool in await all_pages(fetch, lambda found: found.tools, limit_s=60)] == ["t1", "t2", "t3"]
     assert asked == [None, "", "b"]
 
 
 async def test_a_list_without_end_is_an_error() -> None:
     count = 0
 
-    async def fetch(cursor: str | None) -> ToolsPage:
+    async def fetch(cursor: str | None, left_s: float) -> ToolsPage:
         nonlocal count
         count += 1
         return page(nextCursor=str(count))
 
     with pytest.raises(TransportError, match="1000 pages"):
-        await all_pages(fetch, lambda found: found.tools)
+        await all_pages(fetch, lambda found: found.tools, limit_s=60)
+
+
+@pytest.mark.parametrize(
+    ("bound", "limit", "message"),
+    [("LIST_BYTES", 5000, "more than 5000 bytes"), ("LIST_ITEMS", 5, "more than 5 items")],
+)
+async def test_a_list_is_bounded_over_all_its_pages(
+    bound: str, limit: int, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, bound, limit)
+    count = 0
+
+    async def fetch(cursor: str | None, left_s: float) -> ToolsPage:
+        nonlocal count
+        count += 1
+        return page(tools=[{"name": f"t{count}", "description": "x" * 1000}], nextCursor=str(count))
+
+    with pytest.raises(TransportError, match=message) as raised:
+        await all_pages(fetch, lambda found: found.tools, limit_s=60)
+    assert raised.value.code == "INVALID_RESPONSE"
+    assert count <= 6
+
+
+async def test_the_last_page_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "LIST_ITEMS", 2)
+
+    async def fetch(cursor: str | None, left_s: float) -> ToolsPage:
+        return page(tools=[{"name": f"t{number}"} for number in range(3)])
+
+    with pytest.raises(TransportError, match="more than 2 items"):
+        await all_pages(fetch, lambda found: found.tools, limit_s=60)
+
+
+async def test_slow_pages_do_not_add_up_beyond_the_time_limit() -> None:
+    asked = 0
+
+    async def fetch(cursor: str | None, left_s: float) -> ToolsPage:
+        nonlocal asked
+        asked += 1
+        assert left_s <= 200 - 50 * (asked - 1)
+        pass_time(50)
+        return page(nextCursor=str(asked))
+
+    with pytest.raises(DeadlineExceeded, match="within 200 s"):
+        await all_pages(fetch, lambda found: found.tools, limit_s=200)
+    assert asked == 4
 
 
 # -- results -------------------------------------------------------------------------
@@ -209,10 +296,21 @@ def test_texts_are_texts() -> None:
     result = decode_result(
         raw({"content": [{"type": "text", "text": "a", "annotations": {"priority": 1}}]}), ToolResult
     )
+    assert result.content
     assert isinstance(result.content[0], Text)
 
 
 # -- headers of tools ----------------------------------------------------------------
+
+
+def test_what_is_known_of_tools_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "LIST_ITEMS", 3)
+    headers = ToolHeaders()
+    schema = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
+    for number in range(5):
+        headers.learn([ToolEntry(f"t{number}", input_schema=schema), ToolEntry(f"plain{number}", input_schema={})])
+    found = [name for name in (f"t{n}" for n in range(5)) if headers.of({"name": name, "arguments": {"region": "eu"}})]
+    assert found == ["t2", "t3", "t4"]
 
 
 def test_arguments_become_headers() -> None:
@@ -254,6 +352,12 @@ class Back:
     async def notify(self, note: Note) -> None:
         self.notes.append(note)
 
+    def send_nowait(self, note: Note) -> bool:
+        return False
+
+    async def release(self) -> None:
+        pass
+
 
 def call_of(method: str, params: dict[str, Any], back: Back, meta: Meta = NO_META) -> Call:
     caller = Caller(revision=NEWEST_MODERN)
@@ -265,7 +369,7 @@ def call_of(method: str, params: dict[str, Any], back: Back, meta: Meta = NO_MET
     [("stdio", None), ("stdio", "2025-11-25"), ("streamable_http", None), ("streamable_http", "2025-11-25")],
 )
 async def test_a_client_is_a_peer(transport: str, version: str | None) -> None:
-    fields = {"capabilities": {"elicitation": {}}}
+    fields: dict[str, Any] = {"capabilities": {"elicitation": {}}}
     async with reached(transport, version, fields=fields) as client:
         back = Back()
         params = {"name": "slow", "arguments": {"steps": 2}, "_meta": {"progressToken": "theirs", "x": 1}}

@@ -1,14 +1,25 @@
 """The client's JSON-RPC by itself, on a link whose other end is the test: requests, notifications, clocks, the end."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 from msgspec import Raw
+from tests.client.ends import no_lost_errors
+from tests.clock import pass_time, skip, until
 
+from hubbub import (
+    ConnectionClosed,
+    DeadlineExceeded,
+    HubbubError,
+    InvalidParams,
+    RemoteError,
+    TransportClosed,
+    TransportError,
+)
 from hubbub.client.rpc import JsonRpcClient
-from hubbub.errors import ConnectionClosed, DeadlineExceeded, InvalidParams, RemoteError, TransportError
 from hubbub.ports import as_it_is
 
 
@@ -17,9 +28,9 @@ class Loose:
 
     address = "test"
     is_http = is_legacy = False
-    hide = staticmethod(as_it_is)
 
     def __init__(self) -> None:
+        self.hide: Callable[[Any], Any] = as_it_is
         self.sent: list[dict[str, Any]] = []
         self.withdrawn: list[tuple[int, str]] = []
         self.closed = 0
@@ -53,7 +64,7 @@ class Loose:
 
 async def test_requests_are_numbered_and_answers_find_them() -> None:
     link = Loose()
-    rpc = JsonRpcClient(link)
+    rpc = JsonRpcClient(link, timeout_s=10)
     with pytest.raises(TransportError, match="not started"):
         await rpc.request("x")
     await rpc.start()
@@ -87,7 +98,7 @@ async def test_requests_are_numbered_and_answers_find_them() -> None:
 
 async def test_an_error_that_makes_no_sense_is_still_an_error() -> None:
     link = Loose()
-    rpc = JsonRpcClient(link)
+    rpc = JsonRpcClient(link, timeout_s=10)
     await rpc.start()
     waiting = asyncio.create_task(rpc.request("m"))
     await asyncio.sleep(0)
@@ -119,34 +130,37 @@ async def test_notifications_reach_the_callback_in_order_and_its_failures_stop_n
             raise RuntimeError("callback")
         return later(method)
 
-    rpc = JsonRpcClient(link, notified=notified)
+    rpc = JsonRpcClient(link, notified=notified, timeout_s=10)
     await rpc.start()
     for method in ("notifications/a", "notifications/bad", "other/method", "notifications/b"):
         link.say(method=method)
-    await asyncio.sleep(0.01)
+    await until(lambda: len(heard) == 3)
     assert heard == ["notifications/early", "notifications/a", "notifications/b"]
     await rpc.close()
 
 
 async def test_hooks_hear_after_the_answer_was_given() -> None:
-    link, order = Loose(), []
-    rpc = JsonRpcClient(link, on_line=lambda line: order.append("hook"))
+    link = Loose()
+
+    def lose_link(line: str) -> None:
+        if "result" in line:
+            link.rpc.lost(TransportClosed("gone"))
+
+    rpc = JsonRpcClient(link, on_line=lose_link, timeout_s=10)
     await rpc.start()
-    waiting = asyncio.create_task(rpc.request("m"))
+    answered, unanswered = (asyncio.create_task(rpc.request("m")) for _ in range(2))
     await asyncio.sleep(0)
-    order.clear()
-    request = next(iter(rpc._pending.values()))
-    request.answer.add_done_callback(lambda _: order.append("done"))
-    link.say(id=1, result={})
-    assert order == ["hook"]
-    assert request.is_answered
-    await waiting
+    link.say(id=1, result={"x": 1})
+    assert bytes(await answered) == b'{"x":1}'
+    with pytest.raises(TransportClosed, match="gone"):
+        await unanswered
     await rpc.close()
 
 
 async def test_losing_the_link_fails_all_and_for_good() -> None:
-    link, lost = Loose(), []
-    rpc = JsonRpcClient(link, lost=lost.append)
+    link = Loose()
+    lost: list[HubbubError] = []
+    rpc = JsonRpcClient(link, lost=lost.append, timeout_s=10)
     await rpc.start()
     first = asyncio.create_task(rpc.request("m"))
     await asyncio.sleep(0)
@@ -154,7 +168,7 @@ async def test_losing_the_link_fails_all_and_for_good() -> None:
     await first
     waiting = [asyncio.create_task(rpc.request("m")) for _ in range(3)]
     await asyncio.sleep(0)
-    gone = TransportError("TRANSPORT_CLOSED", "gone")
+    gone = TransportClosed("gone")
     link.rpc.lost(gone)
     assert await asyncio.gather(*waiting, return_exceptions=True) == [gone] * 3
     with pytest.raises(ConnectionClosed, match="gone"):
@@ -168,9 +182,9 @@ async def test_losing_the_link_fails_all_and_for_good() -> None:
 
 async def test_a_link_that_is_lost_before_any_answer_tells_why_itself() -> None:
     link = Loose()
-    rpc = JsonRpcClient(link)
+    rpc = JsonRpcClient(link, timeout_s=10)
     await rpc.start()
-    link.rpc.lost(TransportError("TRANSPORT_CLOSED", "gone"))
+    link.rpc.lost(TransportClosed("gone"))
     with pytest.raises(TransportError) as raised:
         await rpc.request("m")
     assert raised.value.code == "TRANSPORT_CLOSED"
@@ -181,15 +195,15 @@ async def test_a_clock_stands_still_while_a_question_is_answered() -> None:
     link = Loose()
 
     async def answer(method: str, params: Raw, request: Any) -> Any:
-        await asyncio.sleep(0.3)
+        await skip(30)
         return {"answered": True}
 
-    rpc = JsonRpcClient(link, answer=answer, timeout_s=0.2)
+    rpc = JsonRpcClient(link, answer=answer, timeout_s=20)
     await rpc.start()
     waiting = asyncio.create_task(rpc.request("tools/call"))
     await asyncio.sleep(0)
     link.say(id="q", method="elicitation/create", params={})
-    await asyncio.sleep(0.35)
+    await until(lambda: len(link.sent) == 2)
     link.say(id=1, result={"ok": 1})
     assert bytes(await waiting) == b'{"ok":1}'
     assert link.sent[1] == {"jsonrpc": "2.0", "id": "q", "result": {"answered": True}}
@@ -204,7 +218,7 @@ async def test_a_clock_stands_still_until_the_last_of_several_questions_is_answe
         await answered[msgspec.json.decode(params)["which"]].wait()
         return {}
 
-    rpc = JsonRpcClient(link, answer=answer, timeout_s=0.2)
+    rpc = JsonRpcClient(link, answer=answer, timeout_s=20)
     await rpc.start()
     waiting = asyncio.create_task(rpc.request("tools/call"))
     await asyncio.sleep(0)
@@ -212,10 +226,39 @@ async def test_a_clock_stands_still_until_the_last_of_several_questions_is_answe
         link.say(id=which, method="elicitation/create", params={"which": which})
     await asyncio.sleep(0)
     answered["first"].set()
-    done, _ = await asyncio.wait([waiting], timeout=0.4)
-    assert not done, "the clock ran while the second question was open"
+    await skip(40)
+    assert not waiting.done(), "the clock ran while the second question was open"
     answered["second"].set()
+    await until(lambda: len(link.sent) == 3)
+    pass_time(20)
     with pytest.raises(DeadlineExceeded):
-        await asyncio.wait_for(waiting, 5)
+        await waiting
     assert [sent["id"] for sent in link.sent] == [1, "first", "second"]
     await rpc.close()
+
+
+class FailsLate(Loose):
+    """A link that fails to start when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_starting, self.fails = asyncio.Event(), asyncio.Event()
+
+    async def start(self, receiver: Any) -> None:
+        self.is_starting.set()
+        await self.fails.wait()
+        raise TransportError("there is nothing")
+
+
+async def test_a_failed_start_that_nobody_waits_for_any_more_is_not_reported_as_lost() -> None:
+    async with no_lost_errors():
+        link = FailsLate()
+        rpc = JsonRpcClient(link, timeout_s=10)
+        starting = asyncio.create_task(rpc.start())
+        await link.is_starting.wait()
+        starting.cancel()
+        link.fails.set()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        await rpc.close()
+        del rpc, link, starting

@@ -12,16 +12,16 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 
-from hubbub.client import Client, ServerConfig
-from hubbub.client.handlers import (
+from hubbub import (
+    Client,
     ElicitationAnswer,
     ElicitationRequest,
+    Note,
+    ProtocolVersionNotSupported,
     SamplingAnswer,
     SamplingRequest,
-    accept_defaults,
+    ServerConfig,
 )
-from hubbub.errors import ProtocolVersionNotSupported
-from hubbub.protocol.model import Note
 
 Scenario = Callable[[Client], Awaitable[object]]
 REQUEST_S = 60.0
@@ -103,7 +103,12 @@ def answer_form(request: ElicitationRequest) -> ElicitationAnswer:
     """Confirm what is to be confirmed; fill any other form with its defaults."""
     if "confirmed" in request.requested_schema.get("properties", {}):
         return ElicitationAnswer("accept", {"confirmed": True})
-    return accept_defaults(request)
+    if request.mode != "form":
+        return ElicitationAnswer("decline")
+    properties = request.requested_schema.get("properties", {})
+    return ElicitationAnswer(
+        "accept", {name: field["default"] for name, field in properties.items() if "default" in field}
+    )
 
 
 def answer_nothing(request: SamplingRequest) -> SamplingAnswer:

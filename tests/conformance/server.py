@@ -150,7 +150,7 @@ async def test_reconnection(context: Context) -> str:
 @server.tool
 async def test_trigger_tool_change() -> str:
     """Add a tool and take it away again."""
-    server.tool(test_simple_text, name="test_temporary_tool")
+    server.tool(name="test_temporary_tool")(test_simple_text)
     server.tools.unregister("test_temporary_tool")
     return "The list of tools changed"
 
@@ -158,7 +158,7 @@ async def test_trigger_tool_change() -> str:
 @server.tool
 async def test_trigger_prompt_change() -> str:
     """Add a prompt and take it away again."""
-    server.prompt(test_simple_prompt, name="test_temporary_prompt")
+    server.prompt(name="test_temporary_prompt")(test_simple_prompt)
     server.remove_prompt("test_temporary_prompt")
     return "The list of prompts changed"
 

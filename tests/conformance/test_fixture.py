@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.server.raw_link import RawLink
 
-from hubbub.app import connector
-from hubbub.server.server import Server
-from hubbub.transports.memory import MemoryLink
+from hubbub import Server
 
 META = "io.modelcontextprotocol/"
-EVERYTHING = {"sampling": {}, "elicitation": {}, "roots": {}}
-ANSWERS = {
+EVERYTHING: dict[str, Any] = {"sampling": {}, "elicitation": {}, "roots": {}}
+ANSWERS: dict[str, dict[str, Any]] = {
     "sampling/createMessage": {"role": "assistant", "content": {"type": "text", "text": "Bonjour"}, "model": "m"},
     "roots/list": {"roots": [{"uri": "file:///here"}]},
     "username": {"action": "accept", "content": {"username": "ada", "email": "ada@example.com"}},
@@ -54,7 +53,7 @@ Message = dict[str, Any]
 class Client:
     """A caller of either era that answers every question and remembers what it heard."""
 
-    def __init__(self, link: MemoryLink, *, modern: bool, capabilities: Message) -> None:
+    def __init__(self, link: RawLink, *, modern: bool, capabilities: Message) -> None:
         self._link = link
         self._modern = modern
         self._capabilities = capabilities
@@ -88,7 +87,7 @@ class Client:
         message = {"id": self._last_id, "method": method, "params": {**params, "_meta": meta}}
         self._link.send(encode(message))
         while True:
-            answer = json.loads(await self._link.receive())
+            answer: Message = json.loads(await self._link.receive())
             if "method" not in answer:
                 assert answer["id"] == self._last_id
                 return answer
@@ -126,7 +125,7 @@ def load_server() -> Server:
 @contextlib.asynccontextmanager
 async def connected(*, modern: bool = True, capabilities: Message | None = None) -> AsyncIterator[Client]:
     server = load_server()
-    async with server.running(), MemoryLink(connector(server)) as link:
+    async with server.running(), RawLink(server) as link:
         client = Client(link, modern=modern, capabilities=EVERYTHING if capabilities is None else capabilities)
         await client.open()
         yield client
@@ -141,7 +140,7 @@ both_eras = pytest.mark.parametrize("modern", [False, True], ids=["legacy", "mod
 
 @both_eras
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_a_tool_that_asks_gets_its_answers(name: str, modern: bool):
+def test_a_tool_that_asks_gets_its_answers(name: str, modern: bool) -> None:
     text, methods = QUESTIONS[name]
 
     async def scenario() -> None:
@@ -154,7 +153,7 @@ def test_a_tool_that_asks_gets_its_answers(name: str, modern: bool):
 
 
 @both_eras
-def test_every_tool_is_listed_with_its_schema_as_given(modern: bool):
+def test_every_tool_is_listed_with_its_schema_as_given(modern: bool) -> None:
     async def scenario() -> None:
         async with connected(modern=modern) as client:
             tools = {tool["name"]: tool for tool in (await client.ask("tools/list"))["result"]["tools"]}
@@ -172,7 +171,7 @@ def test_every_tool_is_listed_with_its_schema_as_given(modern: bool):
 
 
 @both_eras
-def test_results_hold_every_kind_of_content(modern: bool):
+def test_results_hold_every_kind_of_content(modern: bool) -> None:
     async def scenario() -> None:
         async with connected(modern=modern) as client:
             mixed = (await client.ask("tools/call", name="test_multiple_content_types"))["result"]["content"]
@@ -191,7 +190,7 @@ def test_results_hold_every_kind_of_content(modern: bool):
 
 
 @both_eras
-def test_prompts_take_arguments_and_may_ask(modern: bool):
+def test_prompts_take_arguments_and_may_ask(modern: bool) -> None:
     async def scenario() -> None:
         async with connected(modern=modern) as client:
             arguments = {"arg1": "one", "arg2": "two"}
@@ -204,7 +203,7 @@ def test_prompts_take_arguments_and_may_ask(modern: bool):
 
 
 @both_eras
-def test_progress_arrives_before_the_result_and_grows(modern: bool):
+def test_progress_arrives_before_the_result_and_grows(modern: bool) -> None:
     async def scenario() -> None:
         async with connected(modern=modern) as client:
             await client.send("tools/call", {"name": "test_tool_with_progress"}, progressToken="p")
@@ -214,7 +213,7 @@ def test_progress_arrives_before_the_result_and_grows(modern: bool):
     asyncio.run(scenario())
 
 
-def test_a_modern_caller_hears_only_the_log_levels_that_it_set():
+def test_a_modern_caller_hears_only_the_log_levels_that_it_set() -> None:
     async def scenario() -> None:
         async with connected() as client:
             await client.send("tools/call", {"name": "test_logging_tool"})
@@ -225,7 +224,7 @@ def test_a_modern_caller_hears_only_the_log_levels_that_it_set():
     asyncio.run(scenario())
 
 
-def test_a_capability_that_is_needed_and_missing_is_an_error_that_names_it():
+def test_a_capability_that_is_needed_and_missing_is_an_error_that_names_it() -> None:
     async def scenario() -> None:
         async with connected(capabilities={}) as client:
             error = (await client.send("tools/call", {"name": "test_missing_capability"}))["error"]
@@ -235,7 +234,7 @@ def test_a_capability_that_is_needed_and_missing_is_an_error_that_names_it():
     asyncio.run(scenario())
 
 
-def test_nobody_is_asked_what_they_cannot_answer():
+def test_nobody_is_asked_what_they_cannot_answer() -> None:
     async def scenario() -> None:
         async with connected(capabilities={"sampling": {}}) as client:
             await client.ask("tools/call", name="test_input_required_result_capabilities")
@@ -245,7 +244,7 @@ def test_nobody_is_asked_what_they_cannot_answer():
 
 
 @pytest.mark.parametrize("responses", [None, {"user_name": 12345}, [], "no"])
-def test_answers_of_the_wrong_shape_are_refused(responses: Any):
+def test_answers_of_the_wrong_shape_are_refused(responses: Any) -> None:
     async def scenario() -> None:
         async with connected() as client:
             params = {"name": "test_input_required_result_elicitation", "inputResponses": responses}
@@ -254,7 +253,7 @@ def test_answers_of_the_wrong_shape_are_refused(responses: Any):
     asyncio.run(scenario())
 
 
-def test_answers_with_wrong_keys_are_ignored_and_the_question_is_asked_again():
+def test_answers_with_wrong_keys_are_ignored_and_the_question_is_asked_again() -> None:
     async def scenario() -> None:
         async with connected() as client:
             params = {"name": "test_input_required_result_elicitation"}
@@ -267,7 +266,7 @@ def test_answers_with_wrong_keys_are_ignored_and_the_question_is_asked_again():
     asyncio.run(scenario())
 
 
-def test_each_round_has_its_own_state_and_a_changed_one_is_refused():
+def test_each_round_has_its_own_state_and_a_changed_one_is_refused() -> None:
     async def scenario() -> None:
         async with connected() as client:
             params: Message = {"name": "test_input_required_result_multi_round"}
@@ -287,10 +286,10 @@ def test_each_round_has_its_own_state_and_a_changed_one_is_refused():
 @pytest.mark.parametrize(
     ("tool", "kind"), [("test_trigger_tool_change", "tools"), ("test_trigger_prompt_change", "prompts")]
 )
-def test_a_change_reaches_only_the_stream_that_listens_for_it(tool: str, kind: str):
+def test_a_change_reaches_only_the_stream_that_listens_for_it(tool: str, kind: str) -> None:
     async def scenario() -> None:
         server = load_server()
-        async with server.running(), MemoryLink(connector(server)) as listener, MemoryLink(connector(server)) as link:
+        async with server.running(), RawLink(server) as listener, RawLink(server) as link:
             for identifier, name in enumerate(("toolsListChanged", "promptsListChanged"), start=1):
                 meta = {META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {}}
                 params = {"notifications": {name: True}, "_meta": meta}
@@ -304,7 +303,7 @@ def test_a_change_reaches_only_the_stream_that_listens_for_it(tool: str, kind: s
     asyncio.run(scenario())
 
 
-async def everything(link: MemoryLink) -> list[Message]:
+async def everything(link: RawLink) -> list[Message]:
     """What has arrived, once the server has answered something that was sent after it."""
     link.send(encode({"id": "last", "method": "ping"}))
     messages: list[Message] = []

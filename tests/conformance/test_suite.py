@@ -20,8 +20,8 @@ import pytest
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SUITE = ROOT / "tests/judges/node_modules/@modelcontextprotocol/conformance/dist/index.js"
-START_S = 30
-RUN_S = 150
+START_S = 60
+RUN_S = 300
 
 Checks = dict[str, list[dict[str, str]]]
 

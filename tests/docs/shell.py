@@ -12,12 +12,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.docs.blocks import ROOT, Step, fits
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 POLL_S = 0.02
 _READY = "stops it\n"
 """How a server ends what it says once it serves."""
@@ -45,19 +46,20 @@ class Shell:
 
     def __exit__(self, *_: object) -> None:
         self._stop_server()
-        for _, process, _ in self._elsewhere:
+        for _step, process, _log in self._elsewhere:
             process.terminate()
-            process.wait(DEADLINE_S)
+            process.wait()
 
     def _stop_server(self) -> None:
         if self._server is not None:
             self._server.terminate()
-            self._server.wait(DEADLINE_S)
+            self._server.wait()
 
     def translate(self, text: str) -> str:
         """A text of the page as it is on this machine."""
         usual = {
             ":3000": f":{self.port}",
+            "--port 3000": f"--port {self.port}",
             ":8765": f":{self.signal_port}",
             "hubbub signal &": f"hubbub signal --port {self.signal_port} &",
             "/path/to/hubbub": str(ROOT),
@@ -79,7 +81,7 @@ class Shell:
                 ["bash", "-c", step.command], cwd=self.folder, env=self._environment, stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=DEADLINE_S,
             )  # fmt: skip
-            _compare(step, done.stdout.decode())
+            _compare(step, done.stdout.decode().replace("\r\n", "\n"))
 
     def run_elsewhere(self, step: Step) -> None:
         """Let a command run in another terminal; one that ends with `&` has said something before the next begins."""
@@ -92,12 +94,12 @@ class Shell:
             )  # fmt: skip
         self._elsewhere.append((step, process, log))
         if step.command.endswith("&"):
-            _wait_until(lambda: fits(step.shown, log.read_text()))
+            _wait_until(partial(_has_shown, step, log))
 
     def look_elsewhere(self) -> None:
         """Compare what the commands in another terminal said with what the page shows."""
         for step, _, log in self._elsewhere:
-            _wait_until(lambda step=step, log=log: fits(step.shown, log.read_text()))
+            _wait_until(partial(_has_shown, step, log))
             _compare(step, log.read_text())
 
     def _serve(self, step: Step) -> None:
@@ -116,6 +118,10 @@ def _wait_until(is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while not is_so() and time.monotonic() < deadline:
         time.sleep(POLL_S)
+
+
+def _has_shown(step: Step, log: Path) -> bool:
+    return fits(step.shown, log.read_text())
 
 
 def _compare(step: Step, said: str) -> None:

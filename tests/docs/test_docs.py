@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 import tomllib
-from contextlib import ExitStack
+from contextlib import ExitStack, chdir
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,13 @@ from tests.packs.peers.programs import Place
 
 LANGUAGES = ("python", "console", "json", "toml", "text", "mermaid", "sh")
 """`sh` is for what cannot be tried here: it fetches, installs or goes on for ever."""
+
+OTHER_PAGES = [
+    *(ROOT / name for name in ("AGENTS.md", "CHANGELOG.md", "CONTRIBUTING.md", "RELEASE.md", "SECURITY.md")),
+    ROOT / "examples" / "README.md",
+    *sorted((ROOT / "docs" / "decisions").glob("*.md")),
+]
+"""Pages for contributors, of which only the links are checked."""
 
 _LINK = re.compile(r"(?<!!)\[[^]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
@@ -47,7 +54,9 @@ def run(block: Block, shell: Shell, page: Path) -> None:
     match block.language:
         case "python":
             # Lines as in the page, so that a traceback points there.
-            exec(compile("\n" * (block.line - 1) + text, str(page), "exec"), {"__name__": block.title or "block"})
+            code = compile("\n" * (block.line - 1) + text, str(page), "exec")
+            with chdir(shell.folder):
+                exec(code, {"__name__": block.title or "block"})
         case "console":
             for step in steps_of(block.text):
                 (shell.run_elsewhere if block.has_terminal else shell.run)(step)
@@ -57,7 +66,14 @@ def run(block: Block, shell: Shell, page: Path) -> None:
             tomllib.loads(text)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_python_of_a_page_writes_into_the_folder_of_its_terminal(tmp_path: Path) -> None:
+    block = Block("python", None, "from pathlib import Path\n\nPath('made').touch()\n", 1)
+    with Shell(tmp_path) as shell:
+        run(block, shell, PAGES[0])
+    assert (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=page_name)
 def test_a_link_leads_somewhere(page: Path) -> None:
     for link in _LINK.findall(page.read_text(encoding="utf-8")):
         if link.startswith("https://"):
@@ -89,7 +105,7 @@ def test_the_registration_in_the_readme_starts_a_server(tmp_path: Path) -> None:
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
     done = subprocess.run(
         [registered["command"], *registered["args"]], input=json.dumps(hello).encode() + b"\n",
-        capture_output=True, timeout=20,
+        capture_output=True, timeout=60,
     )  # fmt: skip
     assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "weather"
 

@@ -18,7 +18,7 @@ from tests.interop.foreign import listening
 from tests.processes import is_running
 
 UNWELL = Path(__file__).with_name("unwell.py")
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 
 
 class Ward:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,7 @@ def failure(result: Any) -> Any:
 
 async def recovers(here: Ward, server: str) -> None:
     """A server that has failed is used again, sooner or later."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while "isError" in (result := await here.call(f"{server}__echo", text="again")) and result["isError"]:
             await asyncio.sleep(0.1)
     assert text(result) == "again"
@@ -51,7 +50,6 @@ async def recovers(here: Ward, server: str) -> None:
 @pytest.mark.parametrize("server", ["ill", "far"])
 async def test_a_thousand_calls_finish_while_another_server_hangs_to_its_deadline(here: Ward, server: str) -> None:
     before = here.calls("well")["echo"], here.calls(server)["hang"]
-    started = time.monotonic()
     hanging = asyncio.create_task(here.call(f"{server}__hang"))
     await until(lambda: here.calls(server)["hang"] == before[1] + 1)
     numbers = iter(range(CALLS))
@@ -64,7 +62,6 @@ async def test_a_thousand_calls_finish_while_another_server_hangs_to_its_deadlin
         for _ in range(AT_ONCE):
             group.create_task(caller())
     error = failure(await hanging)
-    assert 1.9 < time.monotonic() - started < 12
     assert "2 s" in error["message"]
     assert here.calls("well")["echo"] == before[0] + CALLS
     assert here.calls(server)["hang"] == before[1] + 1
@@ -86,11 +83,12 @@ async def test_a_call_that_the_caller_gives_up_is_cancelled_at_the_server(here: 
 async def test_a_crash_fails_the_calls_in_flight_once_and_the_server_comes_back(here: Ward) -> None:
     await recovers(here, "ill")
     before = here.calls("ill")
-    napping = asyncio.create_task(here.call("ill__nap", seconds=30))
+    napping = asyncio.create_task(here.call("ill__nap", seconds=600))
     await until(lambda: here.calls("ill")["nap"] == before["nap"] + 1)
     crashed = failure(await here.call("ill__crash"))
     assert "ill" in crashed["message"]
-    assert "the last words" in crashed["message"]
+    assert "has ended with status 3" in crashed["message"]
+    assert "the last words" not in str(crashed)  # its stderr is for the hub's log
     assert failure(await napping)
     after = here.calls("ill")
     assert (after["crash"], after["nap"]) == (before["crash"] + 1, before["nap"] + 1)
@@ -190,7 +188,7 @@ async def test_a_server_that_is_down_says_why_and_until_when_and_stays_listed(tm
     servers = {"sickly": {**entry(tmp_path, "sickly", "sickly"), "timeout_s": 5}, "well": entry(tmp_path, "well")}
     with ward(tmp_path, servers, {"breaker_failures": 2}) as here:
         assert text(await here.call("sickly__echo", text="fine")) == "fine"
-        assert "hubbub/stale" not in (await here.tools())["sickly__echo"].get("_meta", {})
+        assert "dev.hubbub/stale" not in (await here.tools())["sickly__echo"].get("_meta", {})
         here.sicken("sickly")
         assert failure(await here.call("sickly__crash"))
         await until_down(here)
@@ -200,21 +198,22 @@ async def test_a_server_that_is_down_says_why_and_until_when_and_stays_listed(tm
         last = errors[-1]
         assert last["type"] == "upstream_unavailable"
         assert last["data"]["server"] == "sickly"
-        assert "cannot find my files" in last["data"]["reason"]
+        assert last["data"]["reason"] == "the program has ended with status 7"
+        assert "since" in last["data"]
         assert 0 < last["data"]["retryAfterMs"] < 120_000
         listed = (await here.tools())["sickly__echo"]["_meta"]
-        assert listed["hubbub/stale"] is True
-        assert listed["hubbub/server"] == "sickly"
-        assert listed["hubbub/reason"]
+        assert listed["dev.hubbub/stale"] is True
+        assert listed["dev.hubbub/server"] == "sickly"
+        assert listed["dev.hubbub/reason"]
         assert text(await here.call("well__echo", text="untouched")) == "untouched"
         assert here.calls("sickly")["echo"] == 1
         here.heal("sickly")
         await recovers(here, "sickly")
-        assert "hubbub/stale" not in (await here.tools())["sickly__echo"].get("_meta", {})
+        assert "dev.hubbub/stale" not in (await here.tools())["sickly__echo"].get("_meta", {})
 
 
 async def until_down(here: Ward) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while failure(await here.call("sickly__echo", text="lost"))["type"] != "upstream_unavailable":
             await asyncio.sleep(0.05)
 

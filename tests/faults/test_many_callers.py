@@ -9,13 +9,13 @@ from typing import Any
 
 import psutil
 import pytest
+from tests.clock import skip
 from tests.http.eras import BOTH, handshake, modern, open_session
 from tests.http.in_process import Running, running
 from tests.http.processes import PLAYGROUND, ServerProcess
 from tests.http.wire import JSON, Link, Site, call, head, request
 
-from hubbub import bounds
-from hubbub.protocol.model import Caller
+from hubbub import Caller, bounds
 from hubbub.protocol.revisions import NEWEST_LEGACY
 from hubbub.security.keys import append_record, generate_key
 from hubbub.server.audience import Audience
@@ -132,11 +132,11 @@ async def test_a_flood_of_handshakes_is_refused_and_old_sessions_are_unharmed() 
 
 
 async def test_a_flood_makes_room_once_its_sessions_are_idle() -> None:
-    async with running(max_sessions=20, session_idle_s=0.5) as here:
+    async with running(max_sessions=20, session_idle_s=600) as here:
         await shake_hands(here.site, 40)
-        async with asyncio.timeout(10):
-            while (await here.site.post(handshake())).status == 503:
-                await asyncio.sleep(0.1)
+        assert (await here.site.post(handshake())).status == 503
+        await skip(601)
+        assert (await here.site.post(handshake())).status == 200
 
 
 @pytest.mark.parametrize("size", [100_000, 3_000_000])
@@ -153,7 +153,7 @@ async def test_calls_of_one_session_are_bounded(monkeypatch: pytest.MonkeyPatch)
     async with running() as here:
         session, other = await open_session(here.site), await open_session(here.site)
         waiting = [asyncio.create_task(session.post(call("wait", {"name": "a"}, id=number))) for number in range(8)]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while sum(task.done() for task in waiting) < 3:
                 await asyncio.sleep(0.02)
         assert (await other.post(request("ping"))).status == 200
@@ -186,7 +186,7 @@ async def test_a_thousand_streams_hear_of_a_change_and_leave_nothing_behind() ->
         assert (during.streams, during.listeners) == (1000, before.listeners + 1000)
         assert (await here.site.post(request("ping"))).status == 200
         await here.site.post(call("add_tool", {"name": "new"}))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             heard = await asyncio.gather(*(anext(link.chunks()) for link in links))
         assert all(b'"toolName":"new"' in event for event in heard)
         for number, link in enumerate(links):
@@ -201,12 +201,12 @@ async def test_two_and_a_half_thousand_streams_hear_of_a_change_and_are_forgotte
         links = await open_streams(own, 2500)
         assert b"\nhubbub_streams 2500.0\n" in (await own.site.get("/metrics")).body
         await own.site.post(call("add_tool", {"name": "new"}))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             heard = await asyncio.gather(*(anext(link.chunks()) for link in links))
         assert all(b'"toolName":"new"' in event for event in heard)
         for number, link in enumerate(links):
             link.abort() if number % 2 else link.close()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while process.num_fds() > usual or b"\nhubbub_streams 0.0\n" not in (await own.site.get("/metrics")).body:
                 await asyncio.sleep(0.1)
 

@@ -13,8 +13,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 TRANSPORT, JOURNAL, *MANNERS = sys.argv[1:]
 SLEEPER = "import time; time.sleep(600)"
@@ -23,20 +25,20 @@ names = ["echo", "crash", "hang", "huge", "garbage", "stderr", "chatter", "swap"
 writing = threading.Lock()
 
 
-def write(line):
+def write(line: str) -> None:
     with writing, Path(JOURNAL).open("a") as file:
         file.write(f"{line}\n")
 
 
-def text(value):
+def text(value: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": value}]}
 
 
-def tool(name):
+def tool(name: str) -> dict[str, Any]:
     return {"name": name, "inputSchema": {"type": "object"}}
 
 
-def serve(request, say):
+def serve(request: dict[str, Any], say: Callable[[bytes], object]) -> dict[str, Any] | None:
     """Answer one request; None if it is never answered."""
     method, params = request["method"], request.get("params", {})
     if method == "initialize":
@@ -53,7 +55,7 @@ def serve(request, say):
     raise LookupError(method)
 
 
-def misbehave(name, given, say):
+def misbehave(name: str, given: dict[str, Any], say: Callable[[bytes], object]) -> dict[str, Any] | None:
     match name:
         case "crash":
             sys.stderr.write("the last words\n")
@@ -69,9 +71,9 @@ def misbehave(name, given, say):
             for line in (b"\x00\xff not json", b"{}", b"[]", b"42", b'{"jsonrpc": "2.0", "id": 1e999}', b"[" * 5000):
                 say(line)
         case "stderr":
-            line = "a line that nobody reads " * 40 + "\n"
+            complaint = "a line that nobody reads " * 40 + "\n"
             for _ in range(given["megabytes"] * 1024):
-                sys.stderr.write(line)
+                sys.stderr.write(complaint)
             sys.stderr.flush()
         case "chatter":
             for number in range(given["times"]):
@@ -87,12 +89,12 @@ def misbehave(name, given, say):
     return text(given.get("text", name))
 
 
-def note(method, params=None):
+def note(method: str, params: dict[str, Any] | None = None) -> bytes:
     message = {"jsonrpc": "2.0", "method": method}
     return json.dumps(message if params is None else message | {"params": params}).encode()
 
 
-def answer(request, say):
+def answer(request: dict[str, Any], say: Callable[[bytes], object]) -> bytes | None:
     try:
         result = serve(request, say)
     except LookupError:
@@ -103,15 +105,15 @@ def answer(request, say):
     return json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode()
 
 
-def on_stdio():
+def on_stdio() -> None:
     lock = threading.Lock()
 
-    def say(line):
+    def say(line: bytes) -> None:
         with lock:
             sys.stdout.buffer.write(line + b"\n")
             sys.stdout.buffer.flush()
 
-    def one(request):
+    def one(request: dict[str, Any]) -> None:
         if (found := answer(request, say)) is not None:
             say(found)
 
@@ -128,7 +130,7 @@ def on_stdio():
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def do_POST(self):
+    def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         name = request.get("params", {}).get("name") if request["method"] == "tools/call" else None
         if "id" not in request:
@@ -147,25 +149,25 @@ class Handler(BaseHTTPRequestHandler):
         found = answer(request, lambda line: None)
         if found is None:
             time.sleep(600)
-        return self.reply(200, found)
+        return self.reply(200, found or b"")
 
-    def do_GET(self):
+    def do_GET(self) -> None:
         self.reply(405, b"")
 
     do_DELETE = do_GET
 
-    def reply(self, status, body):
+    def reply(self, status: int, body: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_):
+    def log_message(self, *_: object) -> None:
         pass
 
 
-def over_http():
+def over_http() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     sys.stdout.write(f"{server.server_address[1]}\n")
@@ -173,7 +175,7 @@ def over_http():
     server.serve_forever()
 
 
-def main():
+def main() -> None:
     write(f"started {os.getpid()}")
     if "sickly" in MANNERS and Path(f"{JOURNAL}.sick").exists():
         sys.stderr.write("cannot find my files\n")
@@ -182,7 +184,11 @@ def main():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     if "family" in MANNERS:
-        apart = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        apart: dict[str, Any] = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.DEVNULL,
+            "stderr": subprocess.DEVNULL,
+        }
         for options in ({}, apart):
             child = subprocess.Popen([sys.executable, "-c", SLEEPER], **options)
             write(f"started {child.pid}")

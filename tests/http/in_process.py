@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from tests.http.playground import make_server
 from tests.http.wire import PATIENCE_S, Site, call
 
-from hubbub import app
-from hubbub.server.server import Server
+from hubbub import AsgiApp, Server
+from hubbub.app import make_http_server
 from hubbub.settings import ServeSettings
 from hubbub.transports import http_server
 
@@ -92,17 +92,17 @@ async def running(server: Server | None = None, **settings: Any) -> AsyncIterato
     """Serve on a free port until the block ends; that everything ends with it is part of every test."""
     server = make_server() if server is None else server
     chosen = ServeSettings(port=0, **{"drain_s": 3, **settings})
+    app = AsgiApp(server, chosen)
     listener = http_server.listen(*chosen.address)
     up = asyncio.Event()
-    site = app._site(server, chosen, app._gate(chosen, chosen.host), up.set)
-    http = app._http(site, chosen)
+    http = make_http_server(app, server, chosen, up.set)
     port = listener.getsockname()[1]
-    async with server.running():
-        task = asyncio.create_task(http._serve(sockets=[listener]))
+    async with app.running():
+        task = asyncio.create_task(http_server.serve(http, listener))
         try:
             await up.wait()
             yield Running(server, http, port)
         finally:
-            http.should_exit = True
+            http.stop()
             async with asyncio.timeout(PATIENCE_S):
                 await task

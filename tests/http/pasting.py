@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-SHELL_S = 20.0
+SHELL_S = 60.0
 COOKIE_SESSION = """\
 # MCP uses cookies for session management (per spec)
 # curl automatically handles cookies with -c and -b flags

@@ -59,11 +59,16 @@ def make_server() -> Server:
         return f"Hello, {answer.content.name}!" if answer.content is not None else answer.action
 
     @server.tool
+    async def write(context: Context) -> str:
+        """Let the client's model write a word."""
+        return (await context.sample("Write a word")).text
+
+    @server.tool
     async def wait(name: str) -> str:
         """Wait until a door is opened, and remember how it ended."""
         log.append(f"start {name}")
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await door(name).wait()
         except asyncio.CancelledError:
             log.append(f"cancelled {name}")

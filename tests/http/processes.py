@@ -12,7 +12,7 @@ from tests.http.wire import Site
 
 HUBBUB = Path(sys.executable).with_name("hubbub")
 PLAYGROUND = Path(__file__).with_name("playground.py")
-START_S = 20.0
+START_S = 60.0
 _URL = re.compile(r"serves (http://(?:[0-9.]+|\[[0-9a-f:]+\]):([0-9]+))/mcp")
 
 
@@ -55,10 +55,10 @@ class ServerProcess:
     def signal(self, number: int = signal.SIGTERM) -> None:
         self._process.send_signal(number)
 
-    def wait(self, seconds: float = 10.0) -> int:
+    def wait(self) -> int:
         """The exit code."""
-        code = self._process.wait(seconds)
-        self._reader.join(seconds)
+        code = self._process.wait()
+        self._reader.join()
         assert self._process.stderr is not None
         self._process.stderr.close()
         return code
@@ -74,3 +74,9 @@ class ServerProcess:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+
+
+def memory_mib(process: ServerProcess) -> float:
+    """What a process holds in memory, where `/proc` tells."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024

@@ -1,6 +1,7 @@
 """What a server writes down about its edge: a stable name for each event, ids and no payloads, and nothing secret."""
 
 import asyncio
+import contextlib
 import json
 import logging
 import subprocess
@@ -17,10 +18,10 @@ from tests.http.wire import JSON, PATIENCE_S, Link, call, request
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from hubbub import app
 from hubbub.observe import JsonFormatter
 from hubbub.security.keys import append_record, generate_key
 from hubbub.security.redact import redact
+from hubbub.server.measured import watch_calls
 
 SECRET = "s3cr3t-that-nobody-may-read"
 
@@ -122,7 +123,29 @@ async def test_one_connection_too_many_is_503_and_told(diary: Diary) -> None:
     async with running(max_connections=3) as here, here.site.link(), here.site.link():
         await until(lambda: len(here.http.server_state.connections) == 2)
         assert (await here.site.get("/health")).status == 503
-        assert diary.fields("overloaded")[0]["route"] == "/health"
+        assert diary.fields("caller_cut_off") == [{"reason": "too_many_connections", "address": "127.0.0.1"}]
+
+
+async def test_calls_that_outlast_their_connections_are_bounded_and_told(diary: Diary) -> None:
+    server, started, door = make_server(), asyncio.Event(), asyncio.Event()
+
+    @server.tool
+    async def stubborn() -> str:
+        started.set()
+        while not door.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await door.wait()
+        return "done"
+
+    async with running(server, max_connections=1) as here:
+        async with here.site.link() as link:
+            await link.ask("POST", "/mcp", JSON, json.dumps(call("stubborn")).encode())
+            await started.wait()
+        await until(lambda: not here.http.server_state.connections)
+        assert (await here.site.get("/health")).status == 503
+        told = {"status": 503, "reason": "service_unavailable", "route": "/health", "address": "127.0.0.1"}
+        assert diary.fields("overloaded") == [told]
+        door.set()
 
 
 # -- who was cut off ---------------------------------------------------------------------------------
@@ -205,9 +228,7 @@ async def test_no_more_events_are_kept_than_set() -> None:
 
 
 async def test_sessions_and_calls_are_told_at_debug_without_their_ids(diary: Diary) -> None:
-    server = make_server()
-    app._watch_calls(server)
-    async with running(server) as here:
+    async with running() as here:
         session = await open_session(here.site)
         await session.post(call("echo", {"text": SECRET}))
         await here.site.post(*modern("tools/call", {"name": "broken", "arguments": {}}))
@@ -232,7 +253,7 @@ async def test_sessions_and_calls_are_told_at_debug_without_their_ids(diary: Dia
 def test_calls_that_nobody_reads_of_cost_nothing(diary: Diary) -> None:
     logging.getLogger("hubbub").setLevel(logging.INFO)
     server = make_server()
-    app._watch_calls(server)
+    watch_calls(server)
     assert server.peer is server
 
 
@@ -249,8 +270,11 @@ def test_start_and_stop_are_told_in_json_where_nobody_looks(format: str) -> None
 
 def test_nothing_is_told_unasked() -> None:
     done = subprocess.run(
-        [HUBBUB, "serve", "--pack", "demo", "--transport", "stdio"],
-        **{"input": "", "capture_output": True, "text": True, "timeout": PATIENCE_S},
+        [str(HUBBUB), "serve", "--pack", "demo", "--transport", "stdio"],
+        input="",
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.http.in_process import running
 from tests.http.pasting import COOKIE_SESSION, SHELL_S, environment, paste
 from tests.http.processes import PLAYGROUND, ServerProcess
 from tests.http.wire import Site, call, request
 
-from hubbub import __version__
+from hubbub import Server, __version__
 from hubbub.packs.demo import WELCOME
 
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -131,6 +132,13 @@ async def test_the_root_says_what_this_is(demo: Site) -> None:
         "status": "ready",
     }
     assert list(answer.json) == ["name", "version", "transport", "endpoints", "status"]
+
+
+async def test_the_root_shows_the_title_and_health_the_name() -> None:
+    async with running(Server("dingdong-mcp", version="0.0.1", title="DingDong MCP")) as there:
+        root, health = await there.site.get("/"), await there.site.get("/health")
+    assert (root.json["name"], root.json["version"]) == ("DingDong MCP", "0.0.1")
+    assert health.json["server"] == "dingdong-mcp"
 
 
 async def test_health_has_a_timestamp_in_milliseconds(demo: Site) -> None:

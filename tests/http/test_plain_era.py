@@ -7,6 +7,7 @@ import socket
 import tracemalloc
 
 import pytest
+from tests.http.eras import modern, open_session
 from tests.http.in_process import running
 from tests.http.wire import JSON, Site, call, request
 
@@ -115,6 +116,22 @@ async def test_an_id_may_stand_only_once_in_a_batch(demo: Site) -> None:
         (None, -32600),
         ("1", None),
     ]
+
+
+async def test_an_empty_method_is_unknown_in_every_dialect(demo: Site) -> None:
+    legacy = await open_session(demo)
+    batching = await open_session(demo, "2025-03-26")
+    nameless = request("")
+    body, headers = modern("")
+    answers = [await demo.post(nameless), await legacy.post(nameless), await demo.post(body, headers)]
+    assert [(answer.status, answer.code, answer.json["id"]) for answer in answers] == [
+        (200, -32601, 1),
+        (200, -32601, 1),
+        (404, -32601, 1),
+    ]
+    for answer in (await demo.post([nameless, request("ping", id=2)]), await batching.post([nameless])):
+        assert answer.json[0]["error"]["code"] == -32601
+    assert (await legacy.post({"jsonrpc": "2.0", "method": ""})).status == 202
 
 
 async def test_an_empty_or_too_long_batch_is_refused(demo: Site) -> None:

@@ -14,7 +14,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
-KEYS_S = 20.0
+KEYS_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def keys(key_file: Path) -> dict[str, str]:
     made = {}
     for name in ("alice", "bob"):
-        command = [HUBBUB, "key", "add", name, "--key-file", str(key_file)]
+        command = [str(HUBBUB), "key", "add", name, "--key-file", str(key_file)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=KEYS_S, check=True)
         made[name] = done.stdout.strip()
     return made
@@ -47,6 +47,7 @@ def socket(site: Site, *protocols: str, key: str | None = None) -> connect:
 
 async def who_over(connection: ClientConnection) -> dict[str, Any]:
     """Shake hands, then ask."""
+    answer: dict[str, Any] = {}
     for message in (handshake(), call("who", id=2)):
         await connection.send(json.dumps(message))
         answer = json.loads(await connection.recv())
@@ -59,6 +60,7 @@ async def who_by_pair(site: Site, key: str) -> dict[str, Any]:
     async with site.stream("GET", "/sse", headers) as stream:
         endpoint = await stream.next()
         assert endpoint is not None
+        answer: dict[str, Any] = {}
         for message in (handshake("2024-11-05"), call("who", id=2)):
             assert (await site.post(message, headers, endpoint.data)).status == 202
             answer = await stream.message()

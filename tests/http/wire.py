@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
-PATIENCE_S = 25.0
+PATIENCE_S = 60.0
 Headers = list[tuple[str, str]]
 JSON = {"Content-Type": "application/json"}
 
@@ -167,18 +167,25 @@ def _parse(block: str) -> Event:
 class Site:
     """A server's address, and short ways to ask it things."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, caller: str = "127.0.0.1") -> None:
         self.port = port
+        self._caller = caller
+        """The address to call from."""
 
     @asynccontextmanager
     async def link(self, **options: Any) -> AsyncIterator[Link]:
         async with asyncio.timeout(PATIENCE_S):
-            reader, writer = await asyncio.open_connection("127.0.0.1", self.port, **options)
+            reader, writer = await asyncio.open_connection(
+                "127.0.0.1", self.port, **{"local_addr": (self._caller, 0), **options}
+            )
         link = Link(reader, writer)
         try:
             yield link
         finally:
+            if writer.transport.get_write_buffer_size():
+                writer.transport.abort()  # Closing would wait for a server that reads no more.
             link.close()
+            await asyncio.sleep(0)  # The transport lets go of its socket in the next turn of the loop.
 
     async def ask(
         self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes | Any = b""

@@ -6,52 +6,60 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 lock = threading.Lock()
-answers = {}
+answers: dict[str, list[Any]] = {}
 
 
-def say(message):
+def say(message: dict[str, Any]) -> None:
     with lock:
         sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
         sys.stdout.flush()
 
 
-def ask(text):
+def ask(text: str) -> str:
     identifier = f"q{id(text)}-{time.monotonic_ns()}"
     answered = threading.Event()
     answers[identifier] = [answered, None]
     params = {"message": text, "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}
     say({"id": identifier, "method": "elicitation/create", "params": params})
-    answered.wait(20)
+    answered.wait(60)
     answer = answers.pop(identifier)[1]
     return answer["content"]["name"] if answer else "refused"
 
 
-def run(name, arguments):
+def wait_for(file: str) -> None:
+    while not Path(file).exists():
+        time.sleep(0.01)
+
+
+def run(name: str, arguments: dict[str, Any]) -> str:
     match name:
         case "ask":
             return f"{arguments['say']}: {ask(arguments['say'])}"
         case "ask_later":
-            time.sleep(0.4)  # however often it is told to stop
-            return ask(arguments["say"])
-        case "nap":
-            time.sleep(arguments["seconds"])
-            return "slept"
+            wait_for(arguments["file"])  # however often it is told to stop
+            Path(arguments["file"]).write_text(ask(arguments["say"]))
+        case "wait":
+            wait_for(arguments["file"])
+            return "waited"
         case "log":
             say({"method": "notifications/message", "params": {"level": "error", "data": arguments["say"]}})
             return "logged"
         case "chatter":
-            note = {"method": "notifications/message", "params": {"level": "error", "data": 0}}
             lines = []
             for number in range(arguments["times"]):
-                note["params"]["data"] = number
+                note = {"method": "notifications/message", "params": {"level": "error", "data": number}}
                 lines.append(json.dumps({"jsonrpc": "2.0", **note}) + "\n")
             with lock:
                 sys.stdout.write("".join(lines))
+                sys.stdout.flush()
+            if "file" in arguments:
+                Path(arguments["file"]).touch()
             return "said it"
         case "big":
-            return "x" * arguments["size"]
+            return "x" * int(arguments["size"])
         case "pid":
             return str(os.getpid())
         case "exit":
@@ -65,7 +73,7 @@ def run(name, arguments):
     return name
 
 
-def work(message):
+def work(message: dict[str, Any]) -> None:
     params = message["params"]
     text = run(params["name"], params.get("arguments", {}))
     say({"id": message["id"], "result": {"content": [{"type": "text", "text": text}]}})
@@ -83,7 +91,7 @@ for line in sys.stdin:
         info = {"serverInfo": {"name": "asker", "version": "1"}, "capabilities": {"tools": {}, "logging": {}}}
         say({"id": message["id"], "result": {"protocolVersion": message["params"]["protocolVersion"], **info}})
     elif method == "tools/list":
-        names = ("ask", "ask_later", "nap", "log", "big", "pid", "exit", "hang", "count")
+        names = ("ask", "ask_later", "wait", "log", "big", "pid", "exit", "hang", "count")
         tools = [{"name": name, "inputSchema": {"type": "object"}, "x-unknown": {"kept": True}} for name in names]
         say({"id": message["id"], "result": {"tools": tools}})
     elif method == "tools/call":

@@ -6,10 +6,9 @@ from typing import Any
 
 from tests.server.conversation import Conversation, Message, conversing
 
-from hubbub import Server, ToolAnnotations
-from hubbub.hub.config import HubConfig, UpstreamConfig
-from hubbub.hub.hub import Hub
-from hubbub.settings.hub import HubSettings, ViewSettings
+from hubbub import HubSettings, Server, ToolAnnotations, UpstreamConfig, ViewSettings
+from hubbub.hub.config import HubConfig
+from hubbub.hub.gateway import Gateway
 
 
 def library(name: str = "library") -> Server:
@@ -68,13 +67,13 @@ def hub_of(
     views: Mapping[str, ViewSettings] | None = None,
     lists_safe_names: bool = False,
     **settings: Any,
-) -> Hub:
+) -> Gateway:
     """A hub of these servers, each under its own name."""
     upstreams = tuple(
         given if isinstance(given, UpstreamConfig) else UpstreamConfig(id=given.info.name, server=given)
         for given in servers
     )
-    return Hub(
+    return Gateway(
         HubConfig(
             upstreams=upstreams,
             hub=HubSettings(**settings),
@@ -86,7 +85,7 @@ def hub_of(
 
 @asynccontextmanager
 async def visiting(
-    hub: Hub, dialect: str = "2025-11-25", *, view: str = "", capabilities: Message | None = None
+    hub: Gateway, dialect: str = "2025-11-25", *, view: str = "", capabilities: Message | None = None
 ) -> AsyncIterator[Conversation]:
     """A client of a hub that runs for as long as it stays."""
     async with hub.running(), conversing(hub.fronts[view], dialect, capabilities) as client:

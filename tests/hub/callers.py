@@ -7,17 +7,17 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from hubbub.ports import Peer
+from hubbub import Call, Caller, Implementation, Note, Peer, Principal, RawReply, Reply, ReturnPath, Revision
 from hubbub.protocol.jsonrpc import decode_envelope
-from hubbub.protocol.model import Call, Caller, Implementation, Note, Principal, RawReply, Reply
+from hubbub.protocol.model import ANONYMOUS
 from hubbub.protocol.params import decode_params
-from hubbub.protocol.revisions import NEWEST_LEGACY, NEWEST_MODERN, Revision
+from hubbub.protocol.revisions import NEWEST_LEGACY, NEWEST_MODERN
 from hubbub.protocol.shape import identity_meta, shape
 from hubbub.server.answer import answer
 
 HUB = identity_meta(Implementation("hub", "1"))
 EVERYTHING = {"elicitation": {"form": {}}, "sampling": {}, "roots": {"listChanged": True}}
-ELICITATION = {"elicitation": {"form": {}}}
+ELICITATION: dict[str, Any] = {"elicitation": {"form": {}}}
 MODERN, LEGACY = NEWEST_MODERN, NEWEST_LEGACY
 
 
@@ -49,6 +49,12 @@ class Back:
     async def notify(self, note: Note) -> None:
         self.notes.append((note.method, msgspec.json.decode(msgspec.json.encode(note.params))))
 
+    def send_nowait(self, note: Note) -> bool:
+        return False
+
+    async def release(self) -> None:
+        pass
+
     def told(self, method: str) -> list[Any]:
         return [params for name, params in self.notes if name == method]
 
@@ -59,18 +65,18 @@ def caller(
     *,
     scope: str | None = None,
     level: str | None = None,
-    principal: str = "anonymous",
+    principal: str = "",
 ) -> Caller:
     return Caller(
         revision=revision,
         capabilities=capabilities or {},
         scope=scope,
         log_level=level,
-        principal=Principal(principal),
+        principal=Principal(principal) if principal else ANONYMOUS,
     )
 
 
-def call(method: str, params: dict[str, Any], who: Caller, back: Peer | None = None, **fields: Any) -> Call:
+def call(method: str, params: dict[str, Any], who: Caller, back: ReturnPath | None = None, **fields: Any) -> Call:
     """A call as a front makes it of a message."""
     message = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
     envelope = decode_envelope(message)
@@ -95,13 +101,12 @@ async def result(
     method: str,
     params: dict[str, Any],
     who: Caller | None = None,
-    back: Peer | None = None,
+    back: ReturnPath | None = None,
     **fields: Any,
 ) -> Any:
     """What a caller gets to see of a result; errors are raised."""
     made = call(method, params, who or caller(), back, **fields)
-    async with asyncio.timeout(30):
-        reply = await upstream.request(made)
+    reply = await upstream.request(made)
     return msgspec.json.decode(msgspec.json.encode(shape(reply, made.caller.revision, HUB)))
 
 
@@ -110,7 +115,7 @@ async def tool(
     name: str,
     arguments: dict[str, Any] | None = None,
     who: Caller | None = None,
-    back: Peer | None = None,
+    back: ReturnPath | None = None,
 ) -> Any:
     """The result of a tool."""
     return await result(upstream, "tools/call", {"name": name, "arguments": arguments or {}}, who, back)
@@ -118,7 +123,7 @@ async def tool(
 
 async def message(upstream: Peer, method: str, params: dict[str, Any], who: Caller | None = None) -> Any:
     """The whole JSON-RPC message that a caller gets, errors included."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         data, _ = await answer(upstream, call(method, params, who or caller()), HUB)
     return msgspec.json.decode(data)
 

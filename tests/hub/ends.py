@@ -10,10 +10,10 @@ from tests.client.ends import INTEROP, PATHS, odd, stdio_config
 from tests.http.in_process import running
 from tests.interop import server as interop
 
-from hubbub.client import ServerConfig
+from hubbub import ServerConfig
 from hubbub.hub.remote import RemoteUpstream
 from hubbub.hub.upstream import UpstreamOptions
-from hubbub.net.backoff import Backoff
+from hubbub.pack.http import Backoff
 from hubbub.security.sealed import Sealer
 
 ASKER = str(Path(__file__).with_name("asking_server.py"))

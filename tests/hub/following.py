@@ -18,7 +18,7 @@ from hubbub.settings import ServeSettings, gather, read_settings
 
 WORKER = Path(__file__).with_name("worker.py")
 SOURCE = Path(__file__).parents[2] / "src"
-SOON_S = 20.0
+SOON_S = 60.0
 
 
 def section(name: str, *, program: str | None = None, **more: Any) -> str:

@@ -1,33 +1,21 @@
 """Upstreams that crash, hang, flap, lie or say too much; nobody else pays for it."""
 
 import asyncio
-import os
-import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
-from tests.client.ends import nothing_left, until
+from tests.client.ends import INTEROP, nothing_left, stdio_config
 from tests.client.scripted import Asked, legacy, scripted
+from tests.clock import pass_time, turns, until
 from tests.hub.callers import ELICITATION, LEGACY, MODERN, Back, caller, message, result, text, tool
 from tests.hub.ends import asker, interop_upstream, odd_upstream, opened
 
-from hubbub import bounds
-from hubbub.client import ServerConfig
-from hubbub.errors import Overloaded, UpstreamUnavailable
-from hubbub.protocol.model import Note
+from hubbub import Note, Overloaded, ServerConfig, UpstreamUnavailable, bounds
 from hubbub.protocol.revisions import PLAIN
-from hubbub.transports import guardian
 
-pytestmark = pytest.mark.timeout(60)
 BROKEN = ServerConfig(id="broken", command="no-such-program-here")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _guarded() -> None:
-    """The guardian stays as long as the process, so it is no leftover of a test."""
-    guardian.guard(2**22 + 1)
-    guardian.release(2**22 + 1)
 
 
 async def test_a_server_that_cannot_be_started_is_an_error_at_once_and_then_a_refusal() -> None:
@@ -36,12 +24,14 @@ async def test_a_server_that_cannot_be_started_is_an_error_at_once_and_then_a_re
         assert upstream.state.phase == "down"
         assert upstream.state.is_stale
         assert "cannot be started" in str(upstream.state.reason)
+        retry_after_ms = -1
         for _ in range(3):
             with pytest.raises(UpstreamUnavailable, match="cannot be started") as refused:
                 await tool(upstream, "echo")
             assert refused.value.data["server"] == "broken"
             assert refused.value.data["mayHaveExecuted"] is False
-        assert 0 <= refused.value.data["retryAfterMs"] <= 1000
+            retry_after_ms = refused.value.data.get("retryAfterMs", -1)
+        assert 0 <= retry_after_ms <= 1000
 
 
 @pytest.mark.parametrize("revision", [MODERN, LEGACY], ids=["modern", "legacy"])
@@ -52,10 +42,10 @@ async def test_the_error_is_a_failed_tool_with_reason_and_retry_time(revision: A
         assert found["isError"] is True
         error = found["structuredContent"]["error"]
         assert (error["type"], error["tool"]) == ("upstream_unavailable", "echo")
-        assert set(error["data"]) == {"server", "reason", "retryAfterMs", "mayHaveExecuted"}
+        assert set(error["data"]) == {"server", "reason", "since", "retryAfterMs", "mayHaveExecuted"}
         failed = (await message(upstream, "resources/read", {"uri": "a:b"}, caller(revision)))["error"]
         assert failed["code"] == -32603
-        assert set(failed["data"]) == {"server", "reason", "retryAfterMs", "mayHaveExecuted"}
+        assert set(failed["data"]) == {"server", "reason", "since", "retryAfterMs", "mayHaveExecuted"}
         assert (await message(upstream, "tools/call", {"name": "echo"}, caller(PLAIN)))["error"]["code"] == -32002
 
 
@@ -69,7 +59,7 @@ async def test_a_server_that_crashes_in_a_call_comes_back_and_the_call_is_not_re
             assert file.read_text().count("called") == number
         assert text(await tool(upstream, "pid"))
         assert upstream.state.failures == 3
-        assert len(upstream.snapshot.tools) == 9
+        await until(lambda: len(upstream.snapshot.tools) == 9)  # listed again in the background
 
 
 async def test_a_server_that_crashes_on_every_call_is_left_alone_and_its_tools_stay_listed() -> None:
@@ -86,7 +76,6 @@ async def test_a_server_that_crashes_on_every_call_is_left_alone_and_its_tools_s
         assert False in outcomes[3:]
         assert upstream.snapshot.tools
         await until(lambda: upstream.state.phase == "ready" or upstream.state.retry_in_s is not None)
-        await until(lambda: upstream._keeper.client is not None)
 
         async def answers() -> bool:
             try:
@@ -94,7 +83,7 @@ async def test_a_server_that_crashes_on_every_call_is_left_alone_and_its_tools_s
             except UpstreamUnavailable:
                 return False
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not await answers():
                 await asyncio.sleep(0.05)
         assert upstream.state.phase == "ready"
@@ -104,18 +93,16 @@ async def test_a_server_that_crashes_on_every_call_is_left_alone_and_its_tools_s
 async def test_a_hanging_server_costs_its_callers_their_deadline_and_nobody_else_anything() -> None:
     async with (
         nothing_left(),
-        opened(asker(), timeout_s=1.0, breaker_failures=100) as hanging,
-        opened(asker(), timeout_s=30) as healthy,
+        opened(asker(), timeout_s=100, breaker_failures=100) as hanging,
+        opened(asker(), timeout_s=100) as healthy,
     ):
         await asyncio.gather(hanging.refresh(), healthy.refresh())
         stuck = [asyncio.create_task(tool(hanging, "hang")) for _ in range(20)]
-        started = time.monotonic()
-        done = 0
-        while done < 1000:
+        for _ in range(20):
             await asyncio.gather(*(tool(healthy, "pid") for _ in range(50)))
-            done += 50
+        assert not any(task.done() for task in stuck)
+        pass_time(100)
         outcomes = await asyncio.gather(*stuck, return_exceptions=True)
-        assert time.monotonic() - started < 20
         assert all(isinstance(outcome, UpstreamUnavailable) for outcome in outcomes)
         assert all("did not come within" in str(outcome) for outcome in outcomes)
         assert healthy.state.calls == 1000
@@ -123,36 +110,39 @@ async def test_a_hanging_server_costs_its_callers_their_deadline_and_nobody_else
 
 
 async def test_a_server_that_does_not_answer_is_refused_at_once_after_a_while() -> None:
-    async with nothing_left(), opened(asker(), timeout_s=0.3, breaker_failures=2) as upstream:
+    async with nothing_left(), opened(asker(), timeout_s=20, breaker_failures=2) as upstream:
         await upstream.refresh()
         for _ in range(2):
+            deadline = asyncio.get_running_loop().time() + 0.3
             with pytest.raises(UpstreamUnavailable, match="did not come within"):
-                await tool(upstream, "hang")
-        started = time.monotonic()
+                await result(upstream, "tools/call", {"name": "hang"}, deadline=deadline)
         with pytest.raises(UpstreamUnavailable) as refused:
             await tool(upstream, "hang")
-        assert time.monotonic() - started < 0.1
+        assert refused.value.data["mayHaveExecuted"] is False
         assert refused.value.retry_in_s is not None
-        assert upstream.state.phase == "down"
-        await asyncio.sleep(refused.value.retry_in_s + 0.01)
+        phase = upstream.state.phase
+        assert phase == "down"
+        await until(lambda: upstream.state.retry_in_s is None)
         assert text(await tool(upstream, "pid"))
         assert upstream.state.phase == "ready"
 
 
-async def test_only_so_many_calls_run_at_once_and_the_line_is_bounded() -> None:
+async def test_only_so_many_calls_run_at_once_and_the_line_is_bounded(tmp_path: Path) -> None:
+    file = tmp_path / "file"
     async with nothing_left(), opened(asker(), max_calls=2, max_waiting=2, timeout_s=10) as upstream:
         await upstream.refresh()
-        tasks = [asyncio.create_task(tool(upstream, "nap", {"seconds": 0.3})) for _ in range(4)]
+        tasks = [asyncio.create_task(tool(upstream, "wait", {"file": str(file)})) for _ in range(4)]
         await until(lambda: upstream.state.waiting == 2)
         assert upstream.state.in_flight == 2
         with pytest.raises(Overloaded, match="calls to asker"):
             await tool(upstream, "pid")
-        assert [text(found) for found in await asyncio.gather(*tasks)] == ["slept"] * 4
+        file.touch()
+        assert [text(found) for found in await asyncio.gather(*tasks)] == ["waited"] * 4
 
 
 @pytest.mark.parametrize("mode", ["garbage", "twice", "wrong-id"])
 async def test_garbage_does_not_reach_anybody(mode: str) -> None:
-    async with nothing_left(), odd_upstream(mode, timeout_s=2) as upstream:
+    async with nothing_left(), odd_upstream(mode, timeout_s=20) as upstream:
         await upstream.refresh()
         found = await message(upstream, "tools/call", {"name": "echo", "arguments": {"a": 1}})
         assert "result" in found
@@ -171,6 +161,13 @@ async def test_an_endless_line_does_not_fill_the_memory() -> None:
     async with nothing_left(), odd_upstream("endless", timeout_s=1, list_s=1) as upstream:
         with pytest.raises(UpstreamUnavailable):
             await tool(upstream, "echo")
+
+
+async def test_pages_without_end_do_not_fill_the_memory() -> None:
+    async with nothing_left(), odd_upstream("large-pages", list_s=20) as upstream:
+        await upstream.refresh()
+        assert upstream.state.is_stale
+        assert upstream.snapshot.tools == ()
 
 
 async def test_an_address_that_nobody_listens_at_is_down_and_comes_back_by_itself() -> None:
@@ -210,16 +207,18 @@ async def test_a_change_of_tools_in_the_middle_of_a_call_does_not_disturb_it() -
         assert [text(item) for item in found] == [f'{{"n": {number}}}' for number in range(20)]
 
 
-async def test_a_call_may_be_cancelled_while_it_waits_for_its_turn_or_its_session() -> None:
+async def test_a_call_may_be_cancelled_while_it_waits_for_its_turn_or_its_session(tmp_path: Path) -> None:
+    file, who = tmp_path / "file", caller(LEGACY, ELICITATION, scope="1")
     async with nothing_left(), opened(asker(), max_calls=1, max_sessions=1) as upstream:
         await upstream.refresh()
-        nap = asyncio.create_task(tool(upstream, "nap", {"seconds": 0.4}, caller(LEGACY, ELICITATION, scope="1")))
+        first = asyncio.create_task(tool(upstream, "wait", {"file": str(file)}, who))
         await until(lambda: upstream.state.in_flight == 1)
         waiting = asyncio.create_task(tool(upstream, "pid"))
         await until(lambda: upstream.state.waiting == 1)
         waiting.cancel()
         await asyncio.wait([waiting])
-        assert text(await nap) == "slept"
+        file.touch()
+        assert text(await first) == "waited"
         starting = asyncio.create_task(tool(upstream, "pid", {}, caller(LEGACY, {"sampling": {}}, scope="2")))
         await asyncio.sleep(0)
         starting.cancel()
@@ -228,16 +227,18 @@ async def test_a_call_may_be_cancelled_while_it_waits_for_its_turn_or_its_sessio
         assert (upstream.state.in_flight, upstream.state.waiting) == (0, 0)
 
 
-async def test_closing_lets_calls_finish_and_takes_no_more() -> None:
+async def test_closing_lets_calls_finish_and_takes_no_more(tmp_path: Path) -> None:
+    file = tmp_path / "file"
     async with nothing_left(), opened(asker()) as upstream:
         await upstream.refresh()
-        nap = asyncio.create_task(tool(upstream, "nap", {"seconds": 0.4}))
+        running = asyncio.create_task(tool(upstream, "wait", {"file": str(file)}))
         await until(lambda: upstream.state.in_flight == 1)
-        closing = asyncio.create_task(upstream.close(10))
+        closing = asyncio.create_task(upstream.close(3600))
         await until(lambda: upstream.state.phase == "closing")
         with pytest.raises(UpstreamUnavailable, match="taken out"):
             await tool(upstream, "pid")
-        assert text(await nap) == "slept"
+        file.touch()
+        assert text(await running) == "waited"
         await closing
 
 
@@ -246,9 +247,7 @@ async def test_closing_does_not_wait_for_ever() -> None:
         await upstream.refresh()
         hang = asyncio.create_task(tool(upstream, "hang"))
         await until(lambda: upstream.state.in_flight == 1)
-        started = time.monotonic()
         await upstream.close(0.2)
-        assert time.monotonic() - started < 8
         with pytest.raises(UpstreamUnavailable):
             await hang
 
@@ -256,9 +255,13 @@ async def test_closing_does_not_wait_for_ever() -> None:
 async def test_a_call_brings_its_own_deadline() -> None:
     async with nothing_left(), opened(asker()) as upstream:
         await upstream.refresh()
-        deadline = asyncio.get_running_loop().time() + 0.3
+        deadline = asyncio.get_running_loop().time() + 100
+        hang = asyncio.create_task(result(upstream, "tools/call", {"name": "hang"}, deadline=deadline))
+        await until(lambda: upstream.state.in_flight == 1)
+        await turns()
+        pass_time(100)
         with pytest.raises(UpstreamUnavailable, match="did not come within"):
-            await result(upstream, "tools/call", {"name": "hang"}, deadline=deadline)
+            await hang
 
 
 async def test_a_server_that_was_killed_is_there_again_with_its_subscriptions() -> None:
@@ -267,8 +270,8 @@ async def test_a_server_that_was_killed_is_there_again_with_its_subscriptions() 
         await upstream.refresh()
         await upstream.subscribe("memo://watched")
         upstream.on_change = lambda _, change: changes.append(change)
-        link: Any = upstream._keeper.client._session.rpc.link
-        os.kill(link.pid, 9)
+        (server,) = [child for child in psutil.Process().children() if str(INTEROP) in child.cmdline()]
+        server.kill()
         await until(lambda: upstream.state.phase == "down")
         assert upstream.state.is_stale
         assert "SIGKILL" in str(upstream.state.reason)
@@ -282,24 +285,55 @@ async def test_a_server_that_was_killed_is_there_again_with_its_subscriptions() 
 async def test_ten_thousand_messages_before_an_answer_reach_the_caller_in_order_and_hold_nothing_up() -> None:
     async with nothing_left(), opened(asker(), timeout_s=20) as upstream:
         back = Back()
-        started = time.monotonic()
         await tool(upstream, "chatter", {"times": 10_000}, caller(LEGACY, scope="a", level="debug"), back)
         assert [params["data"] for params in back.told("notifications/message")] == list(range(10_000))
-        assert time.monotonic() - started < 15
 
 
-async def test_what_a_caller_does_not_read_is_dropped_and_the_newest_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_caller_does_not_read_is_dropped_and_the_newest_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
     monkeypatch.setattr(bounds, "UNTOLD_BYTES", 100_000)
 
     class Slow(Back):
         async def notify(self, note: Note) -> None:
-            await asyncio.sleep(0.001)
+            if not self.notes:
+                await until(file.exists)  # all is said, and more than what fits into a pipe was read
             await super().notify(note)
 
     async with nothing_left(), opened(asker(), timeout_s=20) as upstream:
         back = Slow()
-        await tool(upstream, "chatter", {"times": 5_000}, caller(LEGACY, scope="a", level="debug"), back)
+        arguments = {"times": 5_000, "file": str(file)}
+        await tool(upstream, "chatter", arguments, caller(LEGACY, scope="a", level="debug"), back)
         heard = [params["data"] for params in back.told("notifications/message")]
         assert 100 < len(heard) < 5_000
         assert heard == sorted(heard)
         assert heard[-1] == 4_999
+
+
+EARLY = r"""
+import json, sys
+def say(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+def log():
+    say(method="notifications/message", params={"level": "info", "data": "early"})
+log()
+for line in sys.stdin:
+    asked = json.loads(line)
+    log()
+    if asked["method"] == "initialize":
+        info = {"name": "early", "version": "1"}
+        say(id=asked["id"], result={"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info})
+    elif asked["method"] == "tools/list":
+        say(id=asked["id"], result={"tools": [{"name": "pid", "inputSchema": {"type": "object"}}]})
+    elif asked["method"] == "tools/call":
+        say(id=asked["id"], result={"content": [{"type": "text", "text": "done"}]})
+    elif "id" in asked:
+        say(id=asked["id"], error={"code": -32601, "message": "no"})
+"""
+
+
+async def test_a_server_that_logs_before_the_handshake_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
+    async with nothing_left(), opened(stdio_config("-c", EARLY)) as upstream:
+        assert text(await tool(upstream, "pid")) == "done"
+    assert not [record for record in caplog.records if record.exc_info or record.levelname in ("WARNING", "ERROR")]

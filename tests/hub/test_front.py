@@ -7,9 +7,9 @@ import pytest
 from tests.hub.assembled import hub_of, library, names, toolbox, visiting
 from tests.server.conversation import DIALECTS, EVERYTHING, LEGACY, MODERN, PLAIN, conversing
 
-from hubbub import Context, ProvidedResource, Server
-from hubbub.hub.config import UpstreamConfig
-from hubbub.settings.servers import ToolSettings
+from hubbub import Context, HubSettings, ProvidedResource, Server, ToolSettings, UpstreamConfig
+from hubbub.hub.config import HubConfig
+from hubbub.hub.gateway import Gateway
 
 NEWEST = (PLAIN, LEGACY[-1], MODERN)
 
@@ -73,7 +73,8 @@ async def test_entries_say_whose_they_are(dialect: str) -> None:
             ("resources/templates", "resourceTemplates"),
         ):
             entries = (await client.result(f"{kind}/list"))[member]
-            owners = [entry["_meta"]["hubbub/server"] for entry in entries]
+            owners = [entry["_meta"]["dev.hubbub/server"] for entry in entries]
+            assert owners == [entry["_meta"]["hubbub/server"] for entry in entries], "the former key, for one release"
             assert {"a", "b"} <= set(owners) <= {"a", "b", "hub"}
 
 
@@ -132,7 +133,7 @@ async def test_only_what_reads_is_shown_of_a_server_that_must_only_read() -> Non
 async def test_safe_names_are_listed_and_both_forms_are_called() -> None:
     async with visiting(hub_of(toolbox("a", "aw.get"), lists_safe_names=True)) as client:
         listed = [entry["name"] for entry in (await client.result("tools/list"))["tools"]]
-        assert listed == ["hub_status", "aw_get"]
+        assert listed == ["hub_status", "hub_read_result", "aw_get"]
         assert texts(await client.call("aw_get")) == texts(await client.call("aw.get")) == ["a/aw.get"]
         assert (await client.call("hub_status"))["structuredContent"]["tools"] == 1
 
@@ -140,7 +141,7 @@ async def test_safe_names_are_listed_and_both_forms_are_called() -> None:
 async def test_a_server_cannot_take_a_name_of_the_hub_itself() -> None:
     async with visiting(hub_of(toolbox("a", "hub.status"))) as client:
         listed = [entry["name"] for entry in (await client.result("tools/list"))["tools"]]
-        assert listed == ["hub.status", "a__hub.status"]
+        assert listed == ["hub.status", "hub.read_result", "a__hub.status"]
         assert texts(await client.call("a__hub.status")) == ["a/hub.status"]
         assert "servers" in (await client.call("hub.status"))["structuredContent"]
 
@@ -240,9 +241,9 @@ async def test_a_change_in_one_server_is_told_and_seen() -> None:
 
 async def heard(client: Any, method: str, times: int = 1) -> list[Any]:
     """Wait until a client has heard a notification so often."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(client.notes(method)) < times:
-            client._take(await client.next())
+            client.take(await client.next())
     return list(client.notes(method))
 
 
@@ -264,7 +265,7 @@ async def test_a_watched_resource_is_told_of_under_the_name_that_the_client_know
 
 async def settled(hub: Any, watched: int = 0) -> None:
     """Wait until the hub watches only so much."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(hub.subscriptions) != watched:
             await asyncio.sleep(0.001)
 
@@ -289,7 +290,7 @@ async def test_a_modern_client_hears_what_it_listens_to() -> None:
         server.resource_updated("book://moby")
         (note,) = await heard(client, "notifications/resources/updated")
         assert note["uri"] == "book://moby"
-        server.tool(toolbox("x", "one").tools.all()[0].function, name="one")
+        server.tool(name="one")(toolbox("x", "one").tools.all()[0].function)
         await heard(client, "notifications/tools/list_changed")
         client.tell("notifications/cancelled", {"requestId": listening})
         await settled(hub)
@@ -335,7 +336,7 @@ async def test_a_call_that_its_caller_cancels_ends_at_its_server() -> None:
         identifier = client.begin("tools/call", {"name": "wait", "arguments": {}})
         await client.settle()
         client.tell("notifications/cancelled", {"requestId": identifier})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await ended.wait()
 
 
@@ -353,3 +354,25 @@ async def test_servers_whose_names_look_alike_in_a_uri_are_told_apart() -> None:
         assert listed[1:] == ["book://moby", "my-b+book://moby", "my-b-2+book://moby"]
         (read,) = (await client.result("resources/read", {"uri": "my-b-2+book://moby"}))["contents"]
         assert read["text"] == "Call me my_b."
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+async def test_without_output_schemas_structured_content_is_limited_too(is_on: bool) -> None:
+    server = Server("rows")
+
+    @server.tool
+    async def rows() -> list[dict[str, int]]:
+        """Give many rows."""
+        return [{"number": number} for number in range(5000)]
+
+    config = HubConfig(
+        upstreams=(UpstreamConfig(id="rows", server=server),),
+        hub=HubSettings(output_schemas=is_on, result_bytes=10_000),
+    )
+    async with visiting(Gateway(config)) as client:
+        (listed,) = [tool for tool in (await client.result("tools/list"))["tools"] if tool["name"] == "rows"]
+        assert ("outputSchema" in listed) is is_on
+        found = await client.call("rows")
+        assert ("structuredContent" in found) is is_on
+        assert not found.get("isError")
+        assert "hub://results/" in str(found["content"])

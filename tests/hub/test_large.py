@@ -3,27 +3,35 @@
 import json
 import re
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
 from msgspec import Raw
 from tests.server.conversation import DIALECTS, ERAS, LEGACY, MODERN, PLAIN, Conversation, conversing
+from tests.server.raw_link import RawLink
 
-from hubbub import bounds
-from hubbub.app import connector
-from hubbub.errors import ToolError
+from hubbub import (
+    Audio,
+    Call,
+    EmbeddedResource,
+    Image,
+    Note,
+    Peer,
+    Principal,
+    RawReply,
+    Reply,
+    ResourceContents,
+    Server,
+    Text,
+    ToolError,
+    ToolResult,
+    bounds,
+)
 from hubbub.hub.config import READ_RESULT
 from hubbub.hub.large import Large, size_of
 from hubbub.hub.results import RESULTS, offer_results
-from hubbub.ports import Peer
-from hubbub.protocol.content import Audio, EmbeddedResource, Image, ResourceContents, Text
-from hubbub.protocol.model import Call, Note, Principal, RawReply, Reply
-from hubbub.protocol.wire import ToolReply
-from hubbub.server.server import Server
 from hubbub.store.spill import Spill
-from hubbub.transports.memory import MemoryLink
 
 LIMIT = 10_000
 STORY = "Once upon a time 🌍 there was a café. " * 10_000
@@ -102,8 +110,8 @@ def hub_of(
         return "short"
 
     @server.tool
-    async def fails() -> ToolReply:
-        return ToolReply(content=[Text(STORY)], is_error=True)
+    async def fails() -> ToolResult:
+        return ToolResult(content=[Text(STORY)], is_error=True)
 
     @server.tool
     async def raises() -> Text:
@@ -118,12 +126,13 @@ def hub_of(
 
 
 def link_in(result: dict[str, Any]) -> dict[str, Any]:
+    link: dict[str, Any]
     (link,) = [block for block in result["content"] if block["type"] == "resource_link"]
     return link
 
 
 def id_in(result: dict[str, Any]) -> str:
-    return link_in(result)["uri"].removeprefix(RESULTS)
+    return str(link_in(result)["uri"]).removeprefix(RESULTS)
 
 
 async def read_all(client: Conversation, uri: str) -> str:
@@ -175,7 +184,7 @@ async def test_a_long_text_becomes_its_beginning_and_a_link(spill: Spill, clock:
         assert f"{size} bytes" in note
         assert READ_RESULT in note
         assert link["uri"] in note
-        assert result["_meta"]["hubbub/result"] == {
+        assert result["_meta"]["dev.hubbub/result"] == {
             "uri": link["uri"],
             "size": size,
             "expiresAt": "2027-01-15T09:00:00Z",
@@ -256,8 +265,7 @@ async def test_nobody_else_can_read_a_result(spill: Spill) -> None:
     server = hub_of(spill)
 
     async def request(method: str, params: dict[str, Any], principal: str, scope: str) -> dict[str, Any]:
-        connect = partial(connector(server), principal=Principal(principal), scope=scope)
-        async with MemoryLink(connect) as link:
+        async with RawLink(server, principal=Principal(principal), scope=scope) as link:
             client = Conversation(link, "2025-11-25", {})
             await client.result("initialize", {"protocolVersion": "2025-11-25"})
             return await client.ask(method, params)
@@ -300,7 +308,7 @@ async def test_a_result_too_large_to_keep_is_cut_and_says_so() -> None:
         (text,) = result["content"]
         assert "ask for less" in text["text"]
         assert STORY[:1000] in text["text"]
-        assert "hubbub/result" not in result["_meta"]
+        assert "dev.hubbub/result" not in result["_meta"]
 
 
 @pytest.mark.parametrize("dialect", ["2025-11-25", MODERN])
@@ -351,6 +359,7 @@ async def test_promised_data_too_large_for_any_message_fail_in_so_many_words(spi
     async with conversing(hub_of(spill, {"huge": huge}, promising=("huge",)), MODERN) as client:
         result = await client.call("huge")
         assert result["isError"] is True
+        assert "The call has succeeded: do not repeat it" in result["content"][0]["text"]
         assert "structuredContent" not in result
         assert json.loads(await read_all(client, link_in(result)["uri"])) == huge["structuredContent"]
 
@@ -415,16 +424,16 @@ async def test_a_large_resource_is_none_of_its_business(spill: Spill) -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        ToolReply(content=[Text("a" * 1000)]),
-        ToolReply(structured_content={"a": "b" * 1000}),
-        ToolReply(content=[Image(bytes(750))]),
-        ToolReply(content=[Audio(bytes(750))]),
-        ToolReply(content=[EmbeddedResource(ResourceContents("a:b", text="c" * 1000))]),
+        ToolResult(content=[Text("a" * 1000)]),
+        ToolResult(structured_content={"a": "b" * 1000}),
+        ToolResult(content=[Image(bytes(750))]),
+        ToolResult(content=[Audio(bytes(750))]),
+        ToolResult(content=[EmbeddedResource(ResourceContents("a:b", text="c" * 1000))]),
         RawReply(body=Raw(b'"' + b"a" * 1000 + b'"')),
     ],
 )
 def test_the_size_of_a_reply_is_about_that_of_its_json(reply: Reply) -> None:
     size = size_of(reply)
     assert 1000 <= size <= 1200
-    if isinstance(reply, ToolReply):
+    if isinstance(reply, ToolResult):
         assert size <= len(msgspec.json.encode(reply)) <= size + 100

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.client.ends import until
+from tests.client.ends import no_lost_errors
+from tests.clock import pass_time, skip, turns, until
 from tests.hub.callers import EVERYTHING, LEGACY, MODERN, Back, caller, result, text, tool
 
-from hubbub import Context, Server
-from hubbub.client.watching import Change
-from hubbub.errors import Overloaded, ToolNotFound, UpstreamUnavailable
+from hubbub import Change, Context, Overloaded, Server, ToolNotFound, UpstreamUnavailable, bounds
 from hubbub.hub.local import LocalUpstream
 from hubbub.hub.upstream import Upstream, UpstreamOptions
 from hubbub.protocol.revisions import PLAIN
@@ -24,7 +23,9 @@ class Person:
     age: int = 0
 
 
-def made(events: list[str] | None = None) -> Server:
+def made(events: list[str] | None = None, goes_on: asyncio.Event | None = None) -> Server:
+    goes_on = goes_on or asyncio.Event()
+
     @asynccontextmanager
     async def lifespan(server: Server) -> AsyncIterator[str]:
         if events is not None:
@@ -51,9 +52,9 @@ def made(events: list[str] | None = None) -> Server:
         return answer.content.name
 
     @server.tool
-    async def nap(seconds: float) -> str:
-        await asyncio.sleep(seconds)
-        return "slept"
+    async def wait() -> str:
+        await goes_on.wait()
+        return "waited"
 
     @server.resource("memo://a")
     def memo() -> str:
@@ -86,7 +87,7 @@ async def test_its_lists_are_there_from_the_start_and_its_lifespan_is_open() -> 
         assert events == ["open"]
         as_one: Upstream = upstream
         snapshot = as_one.snapshot
-        assert [entry.name for entry in snapshot.tools] == ["echo", "count", "ask", "nap"]
+        assert [entry.name for entry in snapshot.tools] == ["echo", "count", "ask", "wait"]
         assert [entry.name for entry in snapshot.resources] == ["memo://a"]
         assert [entry.name for entry in snapshot.templates] == ["memo://people/{name}"]
         assert [entry.name for entry in snapshot.prompts] == ["greeting"]
@@ -128,7 +129,7 @@ async def test_changes_are_heard_after_the_lists_have_them() -> None:
     heard: list[tuple[Change, int]] = []
     async with opened(server) as upstream:
         upstream.on_change = lambda one, change: heard.append((change, len(one.snapshot.tools)))
-        server.tools.unregister("nap")
+        server.tools.unregister("wait")
         await until(lambda: bool(heard))
         assert heard == [(Change("tools"), 3)]
         await upstream.subscribe("memo://a")
@@ -143,7 +144,7 @@ async def test_a_lifespan_that_fails_is_told_to_who_starts_it() -> None:
     @asynccontextmanager
     async def broken(server: Server) -> AsyncIterator[None]:
         raise RuntimeError("no database")
-        yield
+        yield  # type: ignore[unreachable]  # makes it a generator
 
     upstream = LocalUpstream("here", Server("here", lifespan=broken), UpstreamOptions())
     with pytest.raises(RuntimeError, match="no database"):
@@ -154,15 +155,74 @@ async def test_a_lifespan_that_fails_is_told_to_who_starts_it() -> None:
     await upstream.close(1)
 
 
+async def test_a_lifespan_that_fails_after_the_start_was_cancelled_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    opening, fails = asyncio.Event(), asyncio.Event()
+
+    @asynccontextmanager
+    async def broken(server: Server) -> AsyncIterator[None]:
+        opening.set()
+        await fails.wait()
+        raise RuntimeError("no database")
+        yield  # type: ignore[unreachable]  # makes it a generator
+
+    async with no_lost_errors():
+        upstream = LocalUpstream("here", Server("here", lifespan=broken), UpstreamOptions())
+        starting = asyncio.create_task(upstream.start())
+        await opening.wait()
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        fails.set()
+        await upstream.close(1)
+        del upstream, starting
+    assert [record.message for record in caplog.records] == ["lifespan_failed"]
+
+
+async def test_a_lifespan_that_fails_at_the_end_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    @asynccontextmanager
+    async def broken(server: Server) -> AsyncIterator[None]:
+        yield
+        raise RuntimeError("cannot flush")
+
+    async with no_lost_errors(), opened(Server("here", lifespan=broken)):
+        pass
+    assert [record.message for record in caplog.records] == ["lifespan_failed"]
+
+
+async def test_a_tool_can_end_the_stream_of_a_caller_that_can_be_asked() -> None:
+    class Streaming(Back):
+        released = 0
+
+        async def release(self) -> None:
+            self.released += 1
+
+    server = made()
+
+    @server.tool
+    async def leave(context: Context) -> str:
+        await context.close_stream()
+        return "left"
+
+    async with opened(server) as upstream:
+        for capabilities in ({}, EVERYTHING):
+            back = Streaming()
+            assert text(await tool(upstream, "leave", {}, caller(LEGACY, capabilities), back)) == "left"
+            assert back.released == 1
+
+
 async def test_closing_lets_calls_finish_and_takes_no_more() -> None:
-    async with opened(made()) as upstream:
-        nap = asyncio.create_task(tool(upstream, "nap", {"seconds": 0.2}))
+    goes_on = asyncio.Event()
+    async with opened(made(goes_on=goes_on)) as upstream:
+        waiting = asyncio.create_task(tool(upstream, "wait"))
         await until(lambda: upstream.state.in_flight == 1)
-        closing = asyncio.create_task(upstream.close(5))
+        closing = asyncio.create_task(upstream.close(3600))
         await until(lambda: upstream.state.phase == "closing")
         with pytest.raises(UpstreamUnavailable):
             await tool(upstream, "echo", {"text": "a"})
-        assert text(await nap) == "slept"
+        goes_on.set()
+        assert text(await waiting) == "waited"
         await closing
 
 
@@ -200,30 +260,47 @@ async def slow(**options: Any) -> AsyncIterator[LocalUpstream]:
 async def test_a_call_that_takes_too_long_is_ended_and_after_some_the_next_are_refused_for_a_while(
     revision: Any,
 ) -> None:
-    async with slow(timeout_s=0.05, breaker_failures=2) as upstream:
+    async with slow(timeout_s=100, breaker_failures=2) as upstream:
         for _ in range(2):
-            with pytest.raises(UpstreamUnavailable, match=r"within 0\.05 s") as failed:
-                await tool(upstream, "hang", {}, caller(revision, EVERYTHING))
+            hang = asyncio.create_task(tool(upstream, "hang", {}, caller(revision, EVERYTHING)))
+            await until(lambda: upstream.state.in_flight == 1)
+            await turns()
+            pass_time(100)
+            with pytest.raises(UpstreamUnavailable, match="within 100 s") as failed:
+                await hang
             assert failed.value.data["mayHaveExecuted"] is True
         with pytest.raises(UpstreamUnavailable, match="tried again in") as refused:
             await tool(upstream, "quick", {}, caller(revision, EVERYTHING))
         assert refused.value.data["mayHaveExecuted"] is False
         assert refused.value.data["retryAfterMs"] > 0
         assert (upstream.state.phase, upstream.state.failures, upstream.state.in_flight) == ("down", 2, 0)
-        assert "within 0.05 s" in str(upstream.state.reason)
+        assert "within 100 s" in str(upstream.state.reason)
         await until(lambda: upstream.state.retry_in_s is None)
         assert text(await tool(upstream, "quick", {}, caller(revision))) == "quick"
         assert (upstream.state.phase, upstream.state.reason) == ("ready", None)
 
 
+async def test_a_replaced_bound_holds_for_the_next_upstream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "UPSTREAM_CALLS", 1)
+    monkeypatch.setattr(bounds, "UPSTREAM_WAITING", 0)
+    async with slow() as upstream:
+        first = asyncio.create_task(tool(upstream, "hang"))
+        await until(lambda: upstream.state.in_flight == 1)
+        with pytest.raises(Overloaded, match="calls to slow"):
+            await tool(upstream, "quick")
+        first.cancel()
+
+
 async def test_more_calls_than_may_run_at_once_wait_in_line() -> None:
-    async with slow(timeout_s=0.3, max_calls=1, max_waiting=1) as upstream:
+    async with slow(timeout_s=100, max_calls=1, max_waiting=1) as upstream:
         first = asyncio.create_task(tool(upstream, "hang"))
         await until(lambda: upstream.state.in_flight == 1)
         second = asyncio.create_task(tool(upstream, "hang"))
         await until(lambda: upstream.state.waiting == 1)
         with pytest.raises(Overloaded, match="calls to slow"):
             await tool(upstream, "quick")
+        await turns()
+        pass_time(100)
         with pytest.raises(UpstreamUnavailable):
             await first
         with pytest.raises((UpstreamUnavailable, Overloaded)):
@@ -232,13 +309,13 @@ async def test_more_calls_than_may_run_at_once_wait_in_line() -> None:
 
 
 async def test_a_caller_who_is_asked_something_may_take_its_time() -> None:
-    async with slow(timeout_s=0.1, max_calls=1) as upstream:
+    async with slow(timeout_s=100, max_calls=1) as upstream:
         back = Back()
         others: list[str] = []
 
         async def think() -> None:
             others.append(text(await tool(upstream, "quick")))
-            await asyncio.sleep(0.3)
+            await skip(200)
 
         back.before_answer = think
         assert await tool(upstream, "ask", {}, caller(LEGACY, EVERYTHING, scope="1"), back)

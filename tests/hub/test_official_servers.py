@@ -7,19 +7,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.client.ends import until
+from tests.clock import until
 from tests.hub.callers import EVERYTHING, Back, asked_by_result, caller, result, text, tool
 from tests.hub.callers import LEGACY as LEGACY_CALLER
 from tests.hub.callers import MODERN as MODERN_CALLER
 from tests.hub.ends import LEGACY, MODERN, opened
 from tests.interop.foreign import listening, studio_command
 
-from hubbub.client import ServerConfig
-from hubbub.client.watching import Change
+from hubbub import Change, Revision, ServerConfig
 from hubbub.hub.remote import RemoteUpstream
-from hubbub.protocol.revisions import Revision
 
-pytestmark = pytest.mark.timeout(90)
 WAYS = [(transport, version) for transport in ("stdio", "http") for version in (LEGACY, MODERN)]
 ways = pytest.mark.parametrize(("transport", "version"), WAYS, ids=[f"{way[0]}-{way[1]}" for way in WAYS])
 callers = pytest.mark.parametrize("revision", [MODERN_CALLER, LEGACY_CALLER], ids=["modern", "legacy"])

@@ -1,6 +1,7 @@
 """The hub's own tools: search, call, status."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from tests.hub.assembled import hub_of, library, toolbox, visiting
@@ -8,7 +9,7 @@ from tests.server.conversation import LEGACY, MODERN, PLAIN
 
 from hubbub import Context, Server, bounds
 from hubbub.hub.search import words
-from hubbub.observe import Metrics
+from hubbub.pack import Metrics
 
 
 def large(count: int = bounds.HUB_SEARCH_TOOLS + 1) -> Server:
@@ -23,14 +24,14 @@ async def listed(client: object) -> list[str]:
 @pytest.mark.parametrize(
     ("settings", "count", "own"),
     [
-        ({}, 1, ["hub.status"]),
-        ({}, bounds.HUB_SEARCH_TOOLS + 1, ["hub.status", "hub.search", "hub.call"]),
-        ({"search": "on"}, 1, ["hub.status", "hub.search", "hub.call"]),
-        ({"search": "off"}, bounds.HUB_SEARCH_TOOLS + 1, ["hub.status"]),
+        ({}, 1, ["hub.status", "hub.read_result"]),
+        ({}, bounds.HUB_SEARCH_TOOLS + 1, ["hub.status", "hub.search", "hub.call", "hub.read_result"]),
+        ({"search": "on"}, 1, ["hub.status", "hub.search", "hub.call", "hub.read_result"]),
+        ({"search": "off"}, bounds.HUB_SEARCH_TOOLS + 1, ["hub.status", "hub.read_result"]),
     ],
 )
 async def test_searching_is_offered_where_there_is_much_to_search(
-    settings: dict[str, str], count: int, own: list[str]
+    settings: dict[str, Any], count: int, own: list[str]
 ) -> None:
     async with visiting(hub_of(large(count), **settings)) as client:
         assert await listed(client) == own
@@ -72,10 +73,10 @@ async def test_a_search_sees_what_has_changed() -> None:
     server = toolbox("a", "one")
     async with visiting(hub_of(server, search="on")) as client:
         assert (await client.call("hub.search", {"query": "giraffe"}))["structuredContent"]["tools"] == []
-        server.tool(toolbox("x", "giraffe").tools.all()[0].function, name="giraffe")
-        async with asyncio.timeout(10):
+        server.tool(name="giraffe")(toolbox("x", "giraffe").tools.all()[0].function)
+        async with asyncio.timeout(60):
             while not client.notes("notifications/tools/list_changed"):
-                client._take(await client.next())
+                client.take(await client.next())
         found = (await client.call("hub.search", {"query": "giraffe"}))["structuredContent"]["tools"]
         assert [tool["name"] for tool in found] == ["giraffe"]
 
@@ -87,6 +88,7 @@ async def test_a_call_through_the_hub_is_the_call_itself() -> None:
     async def greet(context: Context) -> str:
         await context.progress(1, 1)
         answer = await context.elicit_schema("Who?", {"type": "object", "properties": {"name": {"type": "string"}}})
+        assert answer.content is not None
         return f"Hello {answer.content['name']}"
 
     async with visiting(hub_of(server)) as client:
@@ -102,6 +104,7 @@ async def test_a_question_of_a_called_tool_can_be_answered_in_the_modern_way() -
     @server.tool
     async def greet(context: Context) -> str:
         answer = await context.elicit_schema("Who?", {"type": "object", "properties": {"name": {"type": "string"}}})
+        assert answer.content is not None
         return f"Hello {answer.content['name']}"
 
     async with visiting(hub_of(server), MODERN) as client:
@@ -121,6 +124,7 @@ async def test_a_question_of_a_called_tool_can_be_answered_in_the_modern_way() -
         ({"name": "none"}, "Tool not found"),
         ({"arguments": {}}, "name"),
         ({"name": 3}, "name"),
+        ({"name": "one", "argument": {}}, "unknown field `argument`"),
     ],
 )
 async def test_a_wrong_call_says_what_is_wrong(arguments: dict[str, object], words_of_it: str) -> None:
@@ -145,7 +149,7 @@ async def test_the_status_tells_of_servers_and_of_names_that_several_have() -> N
 
 async def test_metrics_count_the_calls_of_each_server() -> None:
     hub, metrics = hub_of(toolbox("a", "one"), toolbox("b", "two")), Metrics()
-    for figure in hub.fronts[""].figures:
+    for figure in hub.fronts[""].metrics:
         metrics.add(figure)
     async with visiting(hub) as client:
         await client.call("one")
@@ -177,5 +181,5 @@ async def test_no_server_takes_the_place_of_what_the_hub_has_of_its_own() -> Non
         (read,) = (await client.result("resources/read", {"uri": "hub://status"}))["contents"]
         assert '"servers"' in read["text"]
         tools = {entry["name"]: entry for entry in (await client.result("tools/list"))["tools"]}
-        assert sorted(tools) == ["false__hub.call", "false__hub.status", "hub.status", "hub_status"]
+        assert sorted(tools) == ["false__hub.call", "false__hub.status", "hub.read_result", "hub.status", "hub_status"]
         assert "servers" in (await client.call("hub.status"))["structuredContent"]

@@ -1,18 +1,17 @@
 """What differs between two configurations of a hub: all of it, nothing else, and no secrets."""
 
+from typing import Any
+
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.client.config import ServerConfig
-from hubbub.hub.config import HubConfig, UpstreamConfig
+from hubbub import HubSettings, Secret, Server, ServerConfig, ToolSettings, UpstreamConfig, ViewSettings
+from hubbub.hub.config import HubConfig
 from hubbub.hub.described import Description, describe
 from hubbub.hub.plan import Field, Plan, Step, compare, diff
-from hubbub.server.server import Server
-from hubbub.settings.hub import HubSettings, ViewSettings
-from hubbub.settings.secret import Secret
 from hubbub.settings.serve import ServeSettings
-from hubbub.settings.servers import ToolSettings
 
 KEY = b"0123456789abcdef"
 words = st.sampled_from(["a", "b", "c", "d e", "é", ""])
@@ -23,7 +22,7 @@ small = st.integers(1, 3)
 @st.composite
 def upstreams(draw: st.DrawFn, identifier: str) -> UpstreamConfig:
     way = draw(st.sampled_from(["command", "url", "pack", "target"]))
-    fields: dict[str, object] = {"id": identifier}
+    fields: dict[str, Any] = {"id": identifier}
     if way == "command":
         fields["remote"] = ServerConfig(
             id=identifier,
@@ -144,7 +143,7 @@ def test_a_description_survives_being_written_down(config: HubConfig, other: Hub
     assert compare(read, describe(other, KEY)) == compare(describe(config, KEY), describe(other, KEY))
 
 
-def hub_with(**fields: object) -> HubConfig:
+def hub_with(**fields: Any) -> HubConfig:
     remote = ServerConfig(**{"id": "files", "command": "serve", **fields})
     return HubConfig(upstreams=(UpstreamConfig(id="files", remote=remote),))
 
@@ -164,6 +163,14 @@ def test_a_secret_that_hides_in_an_address_or_an_argument_is_masked() -> None:
     told = msgspec.json.encode(diff(hub_with(), after))
     assert b"hunter2" not in told
     assert b"--verbose" in told
+
+
+@pytest.mark.parametrize("token", ["0a1b2c3d4e5f6a7b8c", "abcdefghijklmnopqrstuvwxyz"])
+def test_a_token_in_the_path_of_an_address_is_masked(token: str) -> None:
+    after = hub_with(command=None, transport="http", url=f"https://example.com/s/{token}/mcp")
+    for told in (diff(hub_with(), after), describe(after, KEY)):
+        assert token.encode() not in msgspec.json.encode(told)
+    assert "https://example.com/s/***/mcp" in str(describe(after, KEY))
 
 
 def test_an_address_that_differs_only_in_what_is_hidden_still_differs() -> None:

@@ -4,13 +4,13 @@ import asyncio
 import json
 import os
 import signal
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.hub.following import hub_of, problem_of, reloads, replace_file, section, text_of, until
 
-from hubbub.errors import SettingsError
+from hubbub import SettingsError
 from hubbub.hub.config import HubConfig
 from hubbub.hub.reload import Loaded, Reloader
 from hubbub.settings import ServeSettings
@@ -98,12 +98,16 @@ class Taking:
         self.configs.append(config)
 
 
+def has_problem(reloader: Reloader, problem: str | None) -> bool:
+    return reloader.state.last_at is not None and reloader.state.problem == problem
+
+
 def loaded(name: str) -> Loaded:
     return Loaded(config=HubConfig(lists_safe_names=name == "safe"), settings=ServeSettings())
 
 
 async def test_a_surprise_in_reading_does_not_end_the_following(caplog: pytest.LogCaptureFixture) -> None:
-    answers: list[Any] = [ZeroDivisionError("surprise"), SettingsError("wrong"), loaded("safe")]
+    answers: list[Exception | Loaded] = [ZeroDivisionError("surprise"), SettingsError("wrong"), loaded("safe")]
 
     def load() -> Loaded:
         answer = answers.pop(0)
@@ -116,7 +120,7 @@ async def test_a_surprise_in_reading_does_not_end_the_following(caplog: pytest.L
     task = asyncio.create_task(reloader.run())
     for expected in ("ZeroDivisionError: surprise", "wrong", None):
         reloader.ask()
-        await until(lambda expected=expected: reloader.state.last_at and reloader.state.problem == expected)
+        await until(partial(has_problem, reloader, expected))
     await until(lambda: len(hub.configs) == 1)
     task.cancel()
     await asyncio.wait([task])

@@ -4,15 +4,13 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.client.ends import until
+from tests.clock import until
 from tests.hub.callers import EVERYTHING, LEGACY, MODERN, Back, asked_by_result, caller, result, text, tool
 from tests.hub.ends import WAYS, interop_upstream
 
-from hubbub.client.watching import Change
-from hubbub.errors import RemoteError, ResourceNotFound
-from hubbub.protocol.revisions import PLAIN, R2024_11_05, R2025_03_26, Revision
+from hubbub import Change, RemoteError, ResourceNotFound, Revision
+from hubbub.protocol.revisions import PLAIN, R2024_11_05, R2025_03_26
 
-pytestmark = pytest.mark.timeout(60)
 ways = pytest.mark.parametrize(("transport", "version"), WAYS, ids=[f"{way[0]}-{way[1]}" for way in WAYS])
 callers = pytest.mark.parametrize("revision", [MODERN, LEGACY], ids=["modern", "legacy"])
 
@@ -20,7 +18,8 @@ callers = pytest.mark.parametrize("revision", [MODERN, LEGACY], ids=["modern", "
 @ways
 async def test_it_lists_everything_as_it_came(transport: str, version: str | None) -> None:
     async with interop_upstream(transport, version) as upstream:
-        assert upstream.state.phase == "idle"
+        phase = upstream.state.phase
+        assert phase == "idle"
         await upstream.refresh()
         snapshot = upstream.snapshot
         tools = {entry.name: entry for entry in snapshot.tools}

@@ -10,15 +10,14 @@ from tests.hub.assembled import hub_of
 from hubbub import Context, Server
 
 
-def counter() -> Server:
-    """A server that counts each caller's calls."""
+def counter(ended: list[str]) -> Server:
+    """A server that counts each caller's calls, and notes the scopes that ended."""
     server = Server("counter")
     counts: dict[str, int] = {}
-    server.ended = []
 
     def forget(scope: str) -> None:
         counts.pop(scope, None)
-        server.ended.append(scope)
+        ended.append(scope)
 
     server.on_scope_end(forget)
 
@@ -43,8 +42,8 @@ async def ask(session: Session, body: Any) -> Any:
 
 
 async def test_callers_of_a_hub_share_no_state() -> None:
-    server = counter()
-    hub = hub_of(server)
+    ended: list[str] = []
+    hub = hub_of(counter(ended))
     async with running(hub.main) as here:
         one, two = await open_session(here.site), await open_session(here.site)
         listed = await ask(one, request("tools/list"))
@@ -57,9 +56,8 @@ async def test_callers_of_a_hub_share_no_state() -> None:
         for session in (one, two):
             await ask(session, request("resources/subscribe", {"uri": uri}))
         async with one.listen() as ones, two.listen() as twos:
-            for _ in range(2):
-                counted = await ask(one, call(name))
-            assert counted["content"][0]["text"] == "2"
+            counted = [(await ask(one, call(name)))["content"][0]["text"] for _ in range(2)]
+            assert counted == ["1", "2"]
             assert (await ask(two, call(name)))["content"][0]["text"] == "1"
             assert [(await ones.message())["params"]["uri"] for _ in range(2)] == [uri] * 2
             assert (await twos.message())["params"]["uri"] == uri
@@ -67,4 +65,4 @@ async def test_callers_of_a_hub_share_no_state() -> None:
             assert read["contents"][0]["text"] == "1"
             await two.end()
             assert [event for event in await twos.rest() if event.data] == []
-        assert server.ended == [two.id]
+        assert ended == [two.id]

@@ -4,12 +4,11 @@ import pytest
 from tests.hub.assembled import hub_of, library, names, toolbox, visiting
 from tests.server.conversation import MODERN
 
-from hubbub.hub.hub import Hub
-from hubbub.server.views import View
-from hubbub.settings.hub import ViewSettings
+from hubbub import View, ViewSettings
+from hubbub.hub.gateway import Gateway
 
 
-def viewed(**view: object) -> Hub:
+def viewed(**view: object) -> Gateway:
     settings = ViewSettings(**view)  # type: ignore[arg-type]
     return hub_of(toolbox("a", "read_file", "write_file"), library("lib"), views={"v": settings})
 
@@ -53,7 +52,8 @@ async def test_what_a_view_leaves_out_stays_out_when_its_name_is_cut() -> None:
 async def test_resources_and_prompts_are_those_of_the_servers_of_a_view() -> None:
     async with visiting(viewed(servers=("a",)), view="v") as client:
         assert [entry["uri"] for entry in (await client.result("resources/list"))["resources"]] == ["hub://status"]
-        assert (await client.result("resources/templates/list"))["resourceTemplates"] == []
+        templates = (await client.result("resources/templates/list"))["resourceTemplates"]
+        assert [entry["uriTemplate"] for entry in templates] == ["hub://results/{id}{?offset}"]
         assert await names(client, "prompts") == []
         for uri in ("book://lib/moby", "page://lib/1", "lib+book://lib/moby"):
             assert (await client.error("resources/read", {"uri": uri}))["code"] == -32002
@@ -98,7 +98,7 @@ async def test_a_view_may_leave_out_what_the_hub_has_of_its_own() -> None:
 async def test_a_search_finds_and_calls_only_what_the_view_shows() -> None:
     async with visiting(viewed(include=("read_*", "find_*"), search="only"), MODERN, view="v") as client:
         listed = [entry["name"] for entry in (await client.result("tools/list"))["tools"]]
-        assert listed == ["hub.status", "hub.search", "hub.call"]
+        assert listed == ["hub.status", "hub.search", "hub.call", "hub.read_result"]
         found = (await client.call("hub.search", {"query": "write or read a file"}))["structuredContent"]
         assert [tool["name"] for tool in found["tools"]] == ["read_file"]
         called = await client.call("hub.call", {"name": "read_file", "arguments": {"text": "x"}})

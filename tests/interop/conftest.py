@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SERVER = HERE / "server.py"
 JUDGES = ROOT / "tests" / "judges" / "node_modules"
-DEADLINE_S = 40.0
+DEADLINE_S = 120.0
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 JUDGES = HERE.parent / "judges" / "node_modules"
 SERVERS = HERE / "servers"
-START_S = 30.0
+START_S = 60.0
 
 
 def studio_command(server: str, node: list[str]) -> list[str]:
@@ -43,7 +43,7 @@ def listening(
         yield port
     finally:
         process.kill()
-        process.wait(START_S)
+        process.wait()
         if process.stdout is not None:
             process.stdout.close()
 

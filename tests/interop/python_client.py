@@ -10,12 +10,19 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPDeprecationWarning
+from pydantic import FileUrl
 from tests.interop.traffic import Place, Traffic
 
 LEGACY, MODERN = "legacy", "auto"
 ERAS = [pytest.param(LEGACY, id="2025-11-25"), pytest.param(MODERN, id="2026-07-28")]
 # It warns of everything that the modern era has given up.
 DEPRECATED = f"ignore::{MCPDeprecationWarning.__module__}.{MCPDeprecationWarning.__name__}"
+
+
+def text_of(block: object) -> str:
+    """The text of a block of content, of a message or of a resource."""
+    assert isinstance(block, types.TextContent | types.TextResourceContents), block
+    return block.text
 
 
 class Wire:
@@ -38,7 +45,7 @@ class Wire:
                 if isinstance(message, kind):
                     return message
             self._arrived.clear()
-            await asyncio.wait_for(self._arrived.wait(), 10)
+            await asyncio.wait_for(self._arrived.wait(), 60)
 
     async def elicit(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
         self.asked.append(params)
@@ -50,7 +57,7 @@ class Wire:
         return types.CreateMessageResult(role="assistant", content=text, model="basho")
 
     async def roots(self, context: Any) -> types.ListRootsResult:
-        return types.ListRootsResult(roots=[types.Root(uri="file:///home/ada", name="home")])
+        return types.ListRootsResult(roots=[types.Root(uri=FileUrl("file:///home/ada"), name="home")])
 
 
 @asynccontextmanager
@@ -65,7 +72,7 @@ async def connected(
         else:
             http = await stack.enter_async_context(wire.traffic.client())
             server = streamable_http_client(place, http_client=http)
-        settings = {"mode": mode, "message_handler": wire.note, "read_timeout_seconds": 20}
+        settings: dict[str, Any] = {"mode": mode, "message_handler": wire.note, "read_timeout_seconds": 20}
         client = await stack.enter_async_context(Client(server, **settings, **options))
         if isinstance(place, str) and mode == LEGACY:
             await wire.traffic.until("GET")  # nothing can be told to a session before

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from tests.stream_server import stream_server
+
 
 class Relay:
     """Passes bytes on, both ways, until it is cut."""
@@ -12,7 +14,6 @@ class Relay:
         self._host = host
         self._port = port
         self._open: set[asyncio.StreamWriter] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def cut(self) -> int:
         """Reset every connection; new ones are let through. How many there were."""
@@ -25,10 +26,12 @@ class Relay:
         """Serve one connection."""
         inner_reader, inner_writer = await asyncio.open_connection(self._host, self._port)
         self._open |= {writer, inner_writer}
-        for source, sink in ((reader, inner_writer), (inner_reader, writer)):
-            task = asyncio.create_task(self._pass_on(source, sink))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        try:
+            async with asyncio.TaskGroup() as both_ways:
+                both_ways.create_task(self._pass_on(reader, inner_writer))
+                both_ways.create_task(self._pass_on(inner_reader, writer))
+        finally:
+            inner_writer.transport.abort()
 
     async def _pass_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         try:
@@ -41,12 +44,6 @@ class Relay:
             self._open.discard(sink)
             sink.close()
 
-    async def end(self) -> None:
-        """Break everything for good."""
-        self.cut()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=5)
-
 
 @asynccontextmanager
 async def relayed(url: str) -> AsyncIterator[tuple[str, Relay]]:
@@ -54,10 +51,5 @@ async def relayed(url: str) -> AsyncIterator[tuple[str, Relay]]:
     host, _, rest = url.removeprefix("http://").partition(":")
     port, _, path = rest.partition("/")
     relay = Relay(host, int(port))
-    server = await asyncio.start_server(relay.join, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/{path}", relay
-    finally:
-        server.close()
-        await relay.end()
-        await server.wait_closed()
+    async with stream_server(relay.join) as own_port:
+        yield f"http://127.0.0.1:{own_port}/{path}", relay

@@ -203,7 +203,7 @@ async def flood(context: Context, messages: int, size: int) -> str:
 @server.tool
 async def counts(cancelled: int = 0) -> dict[str, int]:
     """How many waiting tools started, were cancelled, finished; waits until so many were cancelled."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while seen["cancelled"] < cancelled:
             await asyncio.sleep(0.001)
     return seen
@@ -299,7 +299,7 @@ async def noisy() -> str:
         subprocess.run,
         [sys.executable, "-c", "import sys; print('printed by a child', len(sys.stdin.read()))"],
         check=True,
-        timeout=30,
+        timeout=60,
     )
     return "quiet"
 

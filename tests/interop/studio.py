@@ -10,12 +10,20 @@ from typing import Any
 
 import msgspec
 
-from hubbub.client import Client, ServerConfig
-from hubbub.client.handlers import ElicitationAnswer, ElicitationRequest, Root, SamplingAnswer, SamplingRequest
-from hubbub.client.watching import Change
-from hubbub.errors import DeadlineExceeded, RemoteError
+from hubbub import (
+    Change,
+    Client,
+    DeadlineExceeded,
+    ElicitationAnswer,
+    ElicitationRequest,
+    RemoteError,
+    Root,
+    SamplingAnswer,
+    SamplingRequest,
+    ServerConfig,
+)
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 Seen = dict[str, Any]
 
 
@@ -153,7 +161,7 @@ async def get_prompts(client: Client) -> Seen:
     template = {"type": "ref/resource", "uri": "memo://people/{name}"}
     return {
         "listed": [
-            (entry.name, [(argument.name, argument.required) for argument in entry.arguments])
+            (entry.name, [(argument.name, argument.required) for argument in entry.arguments or []])
             for entry in await client.prompts()
         ],
         "got": plain(await client.get_prompt("greeting", {"name": "Ada", "style": "formal"}))["messages"],

@@ -17,10 +17,17 @@ import pytest
 from tests.interop.foreign import JUDGES, free_port, listening
 from tests.interop.studio import PATIENCE_S, plain
 
-from hubbub.client import Client, ServerConfig
-from hubbub.client.handlers import ElicitationAnswer, ElicitationRequest, Root, SamplingAnswer, SamplingRequest
-from hubbub.client.watching import Change
-from hubbub.errors import RemoteError
+from hubbub import (
+    Change,
+    Client,
+    ElicitationAnswer,
+    ElicitationRequest,
+    RemoteError,
+    Root,
+    SamplingAnswer,
+    SamplingRequest,
+    ServerConfig,
+)
 
 Within = Callable[..., Any]
 PUBLISHED = JUDGES / "@modelcontextprotocol"
@@ -86,7 +93,6 @@ def text(result: Any) -> str:
 # -- everything ----------------------------------------------------------------
 
 
-@pytest.mark.timeout(100)
 def test_everything_is_listed_called_read_and_completed(everything: ServerConfig, within: Within) -> None:
     async def scenario() -> None:
         async with Client(everything) as client:
@@ -153,7 +159,6 @@ async def check_prompts(client: Client) -> None:
     assert plain(found)["completion"]["values"] == ["David", "Eve", "Frank"]
 
 
-@pytest.mark.timeout(100)
 def test_everything_asks_reports_and_tells(everything: ServerConfig, within: Within) -> None:
     async def scenario() -> None:
         person = Person()

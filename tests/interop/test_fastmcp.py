@@ -31,7 +31,7 @@ async def connected(place: Place, mode: str, **options: Any) -> AsyncIterator[An
         transport: Any = StdioTransport(place[0], place[1:], keep_alive=False, log_file=Path("/dev/null"))
     else:
         transport = StreamableHttpTransport(place, httpx_client_factory=traffic.client)
-    async with Client(transport, mode=mode, timeout=20, **options) as client:
+    async with Client(transport, mode=mode, timeout=60, **options) as client:
         if isinstance(place, str) and mode == LEGACY:
             await traffic.until("GET")  # nothing can be told to a session before
         yield client
@@ -98,7 +98,7 @@ def test_a_cancelled_call_stops(place: Place, within: Within, mode: str) -> None
                 waiting.set()
 
             call = asyncio.create_task(client.call_tool("wait_forever", progress_handler=progress))
-            await asyncio.wait_for(waiting.wait(), 10)
+            await asyncio.wait_for(waiting.wait(), 60)
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
@@ -153,11 +153,11 @@ def test_a_legacy_session_hears_of_changes(place: Place, within: Within) -> None
 
         async with connected(place, LEGACY, message_handler=note) as client:
             await client.call_tool("register_tool", {"name": "hello"})
-            assert isinstance(await asyncio.wait_for(heard.get(), 10), types.ToolListChangedNotification)
+            assert isinstance(await asyncio.wait_for(heard.get(), 60), types.ToolListChangedNotification)
             assert (await client.call_tool("hello", {"who": "Ada"})).content[0].text == "hello greets Ada"
             await client.session.subscribe_resource("memo://watched")
             await client.call_tool("touch_resource")
-            updated = await asyncio.wait_for(heard.get(), 10)
+            updated = await asyncio.wait_for(heard.get(), 60)
             assert isinstance(updated, types.ResourceUpdatedNotification)
             assert str(updated.params.uri) == "memo://watched"
 
@@ -171,8 +171,8 @@ def test_a_modern_client_hears_what_it_listens_to(place: Place, within: Within) 
             listen(client.session, tools_list_changed=True, resource_subscriptions=["memo://watched"]) as heard,
         ):
             await client.call_tool("register_tool", {"name": "hello"})
-            assert isinstance(await asyncio.wait_for(anext(heard), 10), ToolsListChanged)
+            assert isinstance(await asyncio.wait_for(anext(heard), 60), ToolsListChanged)
             await client.call_tool("touch_resource")
-            assert await asyncio.wait_for(anext(heard), 10) == ResourceUpdated(uri="memo://watched")
+            assert await asyncio.wait_for(anext(heard), 60) == ResourceUpdated(uri="memo://watched")
 
     within(scenario())

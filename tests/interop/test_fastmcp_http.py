@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings(DEPRECATED)
 @pytest.mark.parametrize("mode", ERAS)
 def test_an_address_is_all_it_needs(url: str, within: Within, mode: str) -> None:
     async def scenario() -> None:
-        async with Client(url, mode=mode, timeout=20) as client:
+        async with Client(url, mode=mode, timeout=60) as client:
             assert client.protocol_version == ("2025-11-25" if mode == LEGACY else "2026-07-28")
             assert (await client.call_tool("echo", {"text": "hi"})).content[0].text == "hi"
 
@@ -29,7 +29,7 @@ def test_it_keeps_one_session_and_ends_it(url: str, within: Within) -> None:
     async def scenario() -> None:
         traffic = Traffic()
         transport = StreamableHttpTransport(url, httpx_client_factory=traffic.client)
-        async with Client(transport, mode=LEGACY, timeout=20) as client:
+        async with Client(transport, mode=LEGACY, timeout=60) as client:
             await traffic.until("GET")
             session = transport.get_session_id()
             assert session is not None
@@ -53,10 +53,10 @@ def test_it_comes_back_for_an_answer_whose_stream_was_closed(url: str, within: W
                 complete.set()
 
         transport = StreamableHttpTransport(url, httpx_client_factory=traffic.client)
-        async with Client(transport, mode=LEGACY, timeout=20) as client:
+        async with Client(transport, mode=LEGACY, timeout=60) as client:
             result = await client.call_tool("polled", progress_handler=progress)
             assert result.content[0].text == "fetched"
-            await asyncio.wait_for(complete.wait(), 10)
+            await asyncio.wait_for(complete.wait(), 60)
             assert heard == ["before", "after"]
             assert [exchange.method for exchange in traffic.exchanges if exchange.last_event_id] == ["GET"]
 
@@ -67,7 +67,7 @@ def test_the_old_pair_of_routes_serves_it_too(url: str, within: Within) -> None:
     async def scenario() -> None:
         traffic = Traffic()
         transport = SSETransport(url.removesuffix("mcp") + "sse", httpx_client_factory=traffic.client)
-        async with Client(transport, mode=LEGACY, timeout=20) as client:
+        async with Client(transport, mode=LEGACY, timeout=60) as client:
             assert [tool.name for tool in await client.list_tools()][:3] == ["echo", "add", "count"]
             added = await client.call_tool("add", {"a": 2, "b": 3})
             assert (added.data.total, added.data.terms) == (5, [2, 3])

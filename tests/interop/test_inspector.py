@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def inspect(
         done = subprocess.run(
             [*node, str(INSPECTOR), "--cli", *place, *flags, *arguments],
             capture_output=True,
-            timeout=40,
+            timeout=60,
             env=os.environ | {"HOME": str(tmp_path)},
             check=False,
         )
@@ -103,3 +104,14 @@ def test_it_lists_and_gets_prompts(inspect: Inspect) -> None:
     code, result = inspect("prompts/get", "--prompt-name", "greeting", "--prompt-args", "name=Ada", "style=formal")
     assert code == 0
     assert [message["content"]["text"] for message in result["messages"]] == ["Greet Ada", "In a formal style"]
+
+
+def test_it_starts_our_command_with_the_transport_in_a_variable(node: list[str], tmp_path: Path) -> None:
+    """It takes `--transport` for itself; docs/serving.md shows this way."""
+    serve = [sys.executable, "-m", "hubbub", "serve", str(ROOT / "examples" / "echo.py")]
+    done = subprocess.run(
+        [*node, str(INSPECTOR), "--cli", "-e", "HUBBUB_TRANSPORT=stdio", *serve, "--method", "tools/list"],
+        capture_output=True, timeout=60, env=os.environ | {"HOME": str(tmp_path)}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    assert [tool["name"] for tool in json.loads(done.stdout)["tools"]] == ["echo"]

@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from mcp.shared.exceptions import MCPError
-from tests.interop.python_client import DEPRECATED, ERAS, LEGACY, MODERN, Wire, connected
+from tests.interop.python_client import DEPRECATED, ERAS, LEGACY, MODERN, Wire, connected, text_of
 from tests.interop.traffic import Place
 
 Within = Callable[..., Any]
@@ -114,18 +114,18 @@ def test_a_failed_tool_is_a_result_and_an_unknown_one_is_an_error(place: Place, 
             await client.list_tools()
             failed = await client.call_tool("failing")
             assert failed.is_error
-            error = {"type": "tool_error", "message": "the well is dry", "tool": "failing"}
+            error: dict[str, Any] = {"type": "tool_error", "message": "the well is dry", "tool": "failing"}
             error |= {"code": "dry_well", "data": {"depth": 7}}
             assert failed.structured_content == {"ok": False, "error": error}
             unfit = await client.call_tool("failing_sum", {"a": 1})
             assert unfit.is_error
             error = {"type": "tool_error", "message": "cannot add 1", "tool": "failing_sum"}
-            assert json.loads(unfit.content[0].text) == {"ok": False, "error": error}
+            assert json.loads(text_of(unfit.content[0])) == {"ok": False, "error": error}
             # Some clients check even failures against the tool's output schema, so there is no data to check.
             assert unfit.structured_content is None
             wrong = await client.call_tool("add", {"a": "one"})
             assert wrong.is_error
-            assert json.loads(wrong.content[0].text)["error"]["type"] == "validation_error"
+            assert json.loads(text_of(wrong.content[0]))["error"]["type"] == "validation_error"
             with pytest.raises(MCPError) as unknown:
                 await client.call_tool("missing")
             assert unknown.value.code == types.INVALID_PARAMS
@@ -140,14 +140,14 @@ def test_progress_comes_in_order_and_before_the_result(place: Place, within: Wit
             heard: list[tuple[float, float | None, str | None]] = []
             complete = asyncio.Event()
 
-            async def progress(value: float, total: float | None, message: str | None) -> None:
-                heard.append((value, total, message))
+            async def progress(progress: float, total: float | None, message: str | None) -> None:
+                heard.append((progress, total, message))
                 if len(heard) == 4:
                     complete.set()
 
             result = await client.call_tool("slow", {"steps": 4}, progress_callback=progress)
-            assert result.content[0].text == "4 steps"
-            await asyncio.wait_for(complete.wait(), 10)
+            assert text_of(result.content[0]) == "4 steps"
+            await asyncio.wait_for(complete.wait(), 60)
             assert heard == [(step, 4, f"step {step}") for step in range(1, 5)]
 
     within(scenario())
@@ -161,7 +161,7 @@ def test_logs_come_at_the_level_asked_for(place: Place, within: Within, mode: st
         async def log(params: types.LoggingMessageNotificationParams) -> None:
             heard.append(params)
 
-        level = {"log_level": "info"} if mode == MODERN else {}
+        level: dict[str, Any] = {"log_level": "info"} if mode == MODERN else {}
         async with connected(place, mode, logging_callback=log, **level) as (client, wire):
             if mode == LEGACY:
                 await client.set_logging_level("info")
@@ -184,11 +184,11 @@ def test_a_cancelled_call_stops_and_the_server_goes_on(place: Place, within: Wit
         async with connected(place, mode) as (client, _):
             waiting = asyncio.Event()
 
-            async def progress(value: float, total: float | None, message: str | None) -> None:
+            async def progress(progress: float, total: float | None, message: str | None) -> None:
                 waiting.set()
 
             call = asyncio.create_task(client.call_tool("wait_forever", progress_callback=progress))
-            await asyncio.wait_for(waiting.wait(), 10)
+            await asyncio.wait_for(waiting.wait(), 60)
             assert (await counts(client))["cancelled"] == 0
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -203,7 +203,7 @@ def test_a_person_fills_in_a_form(place: Place, within: Within, mode: str) -> No
     async def scenario() -> None:
         person = Wire()
         async with connected(place, mode, **talkative(person)) as (client, _):
-            assert (await client.call_tool("ask_name")).content[0].text == "Ada 1 is 36"
+            assert text_of((await client.call_tool("ask_name")).content[0]) == "Ada 1 is 36"
             form = person.asked[0]
             assert form.message == "Who are you?"
             assert form.requested_schema["properties"]["name"] == {"type": "string"}
@@ -220,7 +220,7 @@ def test_a_person_may_refuse(place: Place, within: Within, mode: str, action: An
 
     async def scenario() -> None:
         async with connected(place, mode, elicitation_callback=refuse) as (client, _):
-            assert (await client.call_tool("ask_name")).content[0].text == f"nobody ({action})"
+            assert text_of((await client.call_tool("ask_name")).content[0]) == f"nobody ({action})"
 
     within(scenario())
 
@@ -230,7 +230,7 @@ def test_a_handler_that_asks_twice_runs_once(place: Place, within: Within, mode:
     async def scenario() -> None:
         person = Wire()
         async with connected(place, mode, **talkative(person)) as (client, _):
-            assert (await client.call_tool("interview")).content[0].text == "Ada 1 and Ada 2"
+            assert text_of((await client.call_tool("interview")).content[0]) == "Ada 1 and Ada 2"
             assert [form.message for form in person.asked] == ["Who are you?", "And your friend?"]
             assert (await counts(client))["started"] == 1
 
@@ -242,7 +242,7 @@ def test_the_clients_model_and_roots_are_asked(place: Place, within: Within, mod
     async def scenario() -> None:
         person = Wire()
         async with connected(place, mode, **talkative(person)) as (client, _):
-            assert (await client.call_tool("sample_haiku", {"topic": "frogs"})).content[0].text == "basho: old pond"
+            assert text_of((await client.call_tool("sample_haiku", {"topic": "frogs"})).content[0]) == "basho: old pond"
             wish = person.asked[0]
             assert wish.messages[0].content.text == "A haiku about frogs"
             assert (wish.max_tokens, wish.system_prompt, wish.temperature) == (64, "You are a poet", 0.5)
@@ -259,7 +259,7 @@ def test_a_client_that_cannot_ask_a_person_is_told_so(place: Place, within: With
             if mode == LEGACY:
                 failed = await client.call_tool("ask_name")
                 assert failed.is_error
-                assert "elicitation" in failed.content[0].text
+                assert "elicitation" in text_of(failed.content[0])
                 return
             with pytest.raises(MCPError) as missing:
                 await client.call_tool("ask_name")
@@ -280,10 +280,11 @@ def test_it_lists_and_reads_resources(place: Place, within: Within, mode: str) -
             templates = (await client.list_resource_templates()).resource_templates
             assert [template.uri_template for template in templates] == ["memo://people/{name}"]
             text = (await client.read_resource("memo://static")).contents[0]
-            assert (text.uri, text.mime_type, text.text) == ("memo://static", "text/plain", "static text")
+            assert (text.uri, text.mime_type, text_of(text)) == ("memo://static", "text/plain", "static text")
             blob = (await client.read_resource("memo://bytes")).contents[0]
+            assert isinstance(blob, types.BlobResourceContents)
             assert base64.b64decode(blob.blob).startswith(b"\x89PNG")
-            assert (await client.read_resource("memo://people/ada")).contents[0].text == "about ada"
+            assert text_of((await client.read_resource("memo://people/ada")).contents[0]) == "about ada"
             for missing in ("memo://nowhere", "memo://people/nobody"):
                 with pytest.raises(MCPError) as error:
                     await client.read_resource(missing)
@@ -301,7 +302,7 @@ def test_it_gets_prompts_and_completions(place: Place, within: Within, mode: str
             assert (prompt.name, prompt.title, prompt.description) == ("greeting", "Greeting", "Greet someone.")
             assert [(item.name, item.required) for item in prompt.arguments or []] == [("name", True), ("style", False)]
             got = await client.get_prompt("greeting", {"name": "Ada", "style": "formal"})
-            assert [(item.role, item.content.text) for item in got.messages] == [
+            assert [(item.role, text_of(item.content)) for item in got.messages] == [
                 ("user", "Greet Ada"),
                 ("assistant", "In a formal style"),
             ]
@@ -326,7 +327,7 @@ def test_a_legacy_session_hears_of_what_it_subscribed_to(place: Place, within: W
             await client.call_tool("touch_resource")
             updated = await wire.until(types.ResourceUpdatedNotification)
             assert updated.params.uri == "memo://watched"
-            assert (await client.read_resource("memo://watched")).contents[0].text == "version 2"
+            assert text_of((await client.read_resource("memo://watched")).contents[0]) == "version 2"
             await client.unsubscribe_resource("memo://watched")
             await client.call_tool("touch_resource")
             await client.call_tool("echo", {"text": "a turn later"})
@@ -341,7 +342,7 @@ def test_a_legacy_session_hears_of_new_tools_and_resources(place: Place, within:
             await client.call_tool("register_tool", {"name": "hello"})
             await wire.until(types.ToolListChangedNotification)
             assert (await client.list_tools()).tools[-1].name == "hello"
-            assert (await client.call_tool("hello", {"who": "Ada"})).content[0].text == "hello greets Ada"
+            assert text_of((await client.call_tool("hello", {"who": "Ada"})).content[0]) == "hello greets Ada"
             await client.call_tool("add_resource", {"name": "new"})
             await wire.until(types.ResourceListChangedNotification)
             assert (await client.list_resources()).resources[-1].uri == "memo://added/new"
@@ -363,11 +364,11 @@ def test_a_modern_client_hears_what_it_listens_to_and_nothing_else(place: Place,
                 assert heard.honored.resource_subscriptions == ["memo://watched"]
                 await client.call_tool("add_resource", {"name": "new"})
                 await client.call_tool("register_tool", {"name": "hello"})
-                assert isinstance(await asyncio.wait_for(anext(heard), 10), ToolsListChanged)
+                assert isinstance(await asyncio.wait_for(anext(heard), 60), ToolsListChanged)
                 assert (await client.list_tools()).tools[-1].name == "hello"
                 await client.call_tool("touch_resource")
-                assert await asyncio.wait_for(anext(heard), 10) == ResourceUpdated(uri="memo://watched")
-                assert (await client.read_resource("memo://watched")).contents[0].text == "version 1"
+                assert await asyncio.wait_for(anext(heard), 60) == ResourceUpdated(uri="memo://watched")
+                assert text_of((await client.read_resource("memo://watched")).contents[0]) == "version 1"
             await client.call_tool("register_tool", {"name": "after"})
             await client.call_tool("echo", {"text": "a turn later"})
             # Nothing outside the stream: a modern server never tells a client what it did not ask for.
@@ -387,8 +388,8 @@ def test_two_listens_of_one_client_are_told_apart(place: Place, within: Within) 
         ):
             await client.call_tool("add_resource", {"name": "new"})
             await client.call_tool("register_tool", {"name": "hello"})
-            assert isinstance(await asyncio.wait_for(anext(tools), 10), ToolsListChanged)
-            assert isinstance(await asyncio.wait_for(anext(resources), 10), ResourcesListChanged)
+            assert isinstance(await asyncio.wait_for(anext(tools), 60), ToolsListChanged)
+            assert isinstance(await asyncio.wait_for(anext(resources), 60), ResourcesListChanged)
 
     within(scenario())
 
@@ -399,6 +400,6 @@ def test_many_calls_in_flight_get_each_their_own_answer(place: Place, within: Wi
         async with connected(place, mode) as (client, _):
             texts = [f"text {number}" for number in range(100)]
             answers = await asyncio.gather(*(client.call_tool("echo", {"text": text}) for text in texts))
-            assert [answer.content[0].text for answer in answers] == texts
+            assert [text_of(answer.content[0]) for answer in answers] == texts
 
     within(scenario())

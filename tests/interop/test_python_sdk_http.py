@@ -14,13 +14,13 @@ from mcp.client.sse import sse_client
 from mcp.client.subscriptions import ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from tests.http.processes import HUBBUB, ServerProcess
-from tests.interop.python_client import DEPRECATED, ERAS, LEGACY, MODERN, Wire, connected
+from tests.interop.python_client import DEPRECATED, ERAS, LEGACY, MODERN, Wire, connected, text_of
 from tests.interop.relay import relayed
 from tests.interop.traffic import Exchange
 
 Within = Callable[..., Any]
 SERVER = str(Path(__file__).with_name("server.py"))
-KEYS_S = 20.0
+KEYS_S = 60.0
 
 pytestmark = pytest.mark.filterwarnings(DEPRECATED)
 
@@ -78,7 +78,7 @@ def test_a_modern_client_has_no_session(url: str, within: Within) -> None:
             await client.call_tool("echo", {"text": "hi"})
             async with client.listen(tools_list_changed=True) as heard:
                 await client.call_tool("register_tool", {"name": "hello"})
-                assert isinstance(await asyncio.wait_for(anext(heard), 10), ToolsListChanged)
+                assert isinstance(await asyncio.wait_for(anext(heard), 60), ToolsListChanged)
         assert set(wire.traffic.exchanges) == {Exchange("POST", 200, None, None)}
 
     within(scenario())
@@ -92,10 +92,10 @@ def test_clients_of_both_eras_hear_what_the_other_changed(url: str, within: With
             new.listen(tools_list_changed=True) as heard,
         ):
             await old.call_tool("register_tool", {"name": "hello"})
-            assert isinstance(await asyncio.wait_for(anext(heard), 10), ToolsListChanged)
+            assert isinstance(await asyncio.wait_for(anext(heard), 60), ToolsListChanged)
             await wire.until(types.ToolListChangedNotification)
-            assert (await new.call_tool("hello", {"who": "Ada"})).content[0].text == "hello greets Ada"
-            assert (await old.call_tool("hello", {"who": "Ada"})).content[0].text == "hello greets Ada"
+            assert text_of((await new.call_tool("hello", {"who": "Ada"})).content[0]) == "hello greets Ada"
+            assert text_of((await old.call_tool("hello", {"who": "Ada"})).content[0]) == "hello greets Ada"
 
     within(scenario())
 
@@ -109,14 +109,14 @@ def test_a_client_comes_back_for_an_answer_whose_stream_was_closed(url: str, wit
             heard: list[tuple[float, float | None, str | None]] = []
             complete = asyncio.Event()
 
-            async def progress(value: float, total: float | None, message: str | None) -> None:
-                heard.append((value, total, message))
+            async def progress(progress: float, total: float | None, message: str | None) -> None:
+                heard.append((progress, total, message))
                 if len(heard) == 2:
                     complete.set()
 
             result = await client.call_tool("polled", progress_callback=progress)
-            assert result.content[0].text == "fetched"
-            await asyncio.wait_for(complete.wait(), 10)
+            assert text_of(result.content[0]) == "fetched"
+            await asyncio.wait_for(complete.wait(), 60)
             assert heard == [(1, 2, "before"), (2, 2, "after")]
             resumed = [exchange for exchange in wire.traffic.exchanges if exchange.last_event_id is not None]
             assert [(exchange.method, exchange.status) for exchange in resumed] == [("GET", 200)]
@@ -129,9 +129,9 @@ def test_a_call_outlives_its_broken_connection(url: str, within: Within) -> None
         async with relayed(url) as (way, relay), connected(way, LEGACY) as (client, wire):
             heard: list[float] = []
 
-            async def progress(value: float, total: float | None, message: str | None) -> None:
-                heard.append(value)
-                if value == 1:
+            async def progress(progress: float, total: float | None, message: str | None) -> None:
+                heard.append(progress)
+                if progress == 1:
                     assert relay.cut() > 0
                 async with httpx2.AsyncClient(trust_env=False) as bare:
                     params = {"name": "go_on", "arguments": {}}
@@ -139,7 +139,7 @@ def test_a_call_outlives_its_broken_connection(url: str, within: Within) -> None
                     assert (await bare.post(url, json=body)).status_code == 200
 
             result = await client.call_tool("paced", {"steps": 3}, progress_callback=progress)
-            assert result.content[0].text == "3 steps"
+            assert text_of(result.content[0]) == "3 steps"
             assert heard == [1, 2, 3]
             assert [exchange for exchange in wire.traffic.of("GET") if exchange.last_event_id is not None]
 
@@ -171,17 +171,16 @@ def test_a_modern_call_ends_with_its_connection(url: str, within: Within) -> Non
         async with relayed(url) as (way, relay), connected(way, MODERN) as (client, _):
             waiting = asyncio.Event()
 
-            async def progress(value: float, total: float | None, message: str | None) -> None:
+            async def progress(progress: float, total: float | None, message: str | None) -> None:
                 waiting.set()
 
             call = asyncio.create_task(client.call_tool("wait_forever", progress_callback=progress))
-            await asyncio.wait_for(waiting.wait(), 10)
+            await asyncio.wait_for(waiting.wait(), 60)
             assert relay.cut() > 0
             seen = (await client.call_tool("counts", {"cancelled": 1})).structured_content
             assert seen == {"started": 1, "cancelled": 1, "finished": 0}
             call.cancel()
-            await asyncio.wait([call], timeout=10)
-            assert call.done()
+            await asyncio.wait([call])
 
     within(scenario())
 
@@ -197,7 +196,7 @@ def test_it_takes_answers_in_either_form(within: Within, mode: str, response: st
             assert (await client.list_tools()).tools[0].name == "echo"
             added = await client.call_tool("add", {"a": 2, "b": 3})
             assert added.structured_content == {"total": 5, "terms": [2, 3]}
-            assert (await client.call_tool("slow", {"steps": 2})).content[0].text == "2 steps"
+            assert text_of((await client.call_tool("slow", {"steps": 2})).content[0]) == "2 steps"
 
     with ServerProcess(SERVER, "--response", response) as process:
         within(scenario(f"{process.url}/mcp"))
@@ -209,7 +208,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     path = tmp_path_factory.mktemp("keys") / "keys.toml"
     made = {"file": str(path)}
     for name in ("alice", "bob"):
-        command = [HUBBUB, "key", "add", name, "--key-file", str(path)]
+        command = [str(HUBBUB), "key", "add", name, "--key-file", str(path)]
         made[name] = subprocess.run(command, capture_output=True, text=True, timeout=KEYS_S, check=True).stdout.strip()
     return made
 
@@ -228,15 +227,15 @@ def test_with_a_key_everything_works(locked: str, keys: dict[str, str], within: 
         with_key = {"X-API-Key": keys["alice"]}
         async with connected(locked, mode, with_key, elicitation_callback=person.elicit) as (client, wire):
             assert (await client.list_tools()).tools[0].name == "echo"
-            assert (await client.call_tool("echo", {"text": "hi"})).content[0].text == "hi"
-            assert (await client.call_tool("ask_name")).content[0].text == "Ada 1 is 36"
+            assert text_of((await client.call_tool("echo", {"text": "hi"})).content[0]) == "hi"
+            assert text_of((await client.call_tool("ask_name")).content[0]) == "Ada 1 is 36"
             if mode == LEGACY:
                 await client.call_tool("register_tool", {"name": "hello"})
                 await wire.until(types.ToolListChangedNotification)
             else:
                 async with client.listen(tools_list_changed=True) as heard:
                     await client.call_tool("register_tool", {"name": "hello"})
-                    assert isinstance(await asyncio.wait_for(anext(heard), 10), ToolsListChanged)
+                    assert isinstance(await asyncio.wait_for(anext(heard), 60), ToolsListChanged)
 
     within(scenario())
 
@@ -272,17 +271,17 @@ def test_the_old_pair_of_routes_serves_it_too(url: str, within: Within) -> None:
     async def scenario() -> None:
         wire, heard = Wire(), []
 
-        async def progress(value: float, total: float | None, message: str | None) -> None:
-            heard.append(value)
+        async def progress(progress: float, total: float | None, message: str | None) -> None:
+            heard.append(progress)
 
         stream = sse_client(url.removesuffix("mcp") + "sse", httpx_client_factory=wire.traffic.client)
-        people = {"elicitation_callback": wire.elicit, "sampling_callback": wire.sample}
+        people: dict[str, Any] = {"elicitation_callback": wire.elicit, "sampling_callback": wire.sample}
         async with Client(stream, mode=LEGACY, message_handler=wire.note, read_timeout_seconds=20, **people) as client:
             assert (await client.list_tools()).tools[0].name == "echo"
             added = await client.call_tool("add", {"a": 2, "b": 3})
             assert added.structured_content == {"total": 5, "terms": [2, 3]}
-            assert (await client.call_tool("ask_name")).content[0].text == "Ada 1 is 36"
-            assert (await client.call_tool("sample_haiku", {"topic": "frogs"})).content[0].text == "basho: old pond"
+            assert text_of((await client.call_tool("ask_name")).content[0]) == "Ada 1 is 36"
+            assert text_of((await client.call_tool("sample_haiku", {"topic": "frogs"})).content[0]) == "basho: old pond"
             await client.call_tool("slow", {"steps": 3}, progress_callback=progress)
             await client.subscribe_resource("memo://watched")
             await client.call_tool("touch_resource")

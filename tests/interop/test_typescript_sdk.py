@@ -101,7 +101,7 @@ def test_it_reads_every_kind_of_content(seen: Seen) -> None:
 
 def test_failures_reach_the_client_as_results(seen: Seen) -> None:
     tools = seen["tools"]
-    error = {"type": "tool_error", "message": "the well is dry", "tool": "failing"}
+    error: dict[str, Any] = {"type": "tool_error", "message": "the well is dry", "tool": "failing"}
     error |= {"code": "dry_well", "data": {"depth": 7}}
     assert tools["failing"]["isError"] is True
     assert tools["failing"]["structuredContent"] == {"ok": False, "error": error}

@@ -12,7 +12,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin, Subprotocol
 
 Within = Callable[..., Any]
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 META = "io.modelcontextprotocol/"
 EVERYTHING: dict[str, Any] = {"elicitation": {}, "sampling": {}, "roots": {}}
 MODERN = {f"{META}protocolVersion": "2026-07-28", f"{META}clientCapabilities": EVERYTHING}

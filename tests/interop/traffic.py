@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import httpx2
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 Place = list[str] | str
 """Where a server is: the command that serves one client on stdio, or the URL of one that runs."""
 
@@ -31,11 +31,13 @@ class Traffic:
         self._headers = dict(headers or {})
         self._arrived = asyncio.Event()
 
-    def client(self, headers: Mapping[str, str] | None = None, **_: Any) -> httpx2.AsyncClient:
+    def client(
+        self, headers: Mapping[str, str] | None = None, timeout: Any = None, auth: Any = None, **_: Any
+    ) -> httpx2.AsyncClient:
         """A client that remembers; machines with a proxy must not ask it for ours."""
         hooks: dict[str, list[Any]] = {"response": [self._remember]}
         merged = self._headers | dict(headers or {})
-        return httpx2.AsyncClient(headers=merged, timeout=30, trust_env=False, event_hooks=hooks)
+        return httpx2.AsyncClient(headers=merged, timeout=60, trust_env=False, event_hooks=hooks)
 
     async def _remember(self, response: httpx2.Response) -> None:
         sent = response.request.headers

@@ -2,14 +2,15 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
-from hubbub.net.door import Door
-from hubbub.net.egress import ANYWHERE
+from tests.stream_server import Handler, stream_server
+
+from hubbub.pack.http import ANY_ADDRESS, HttpClient
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
-Answering = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Served:
@@ -22,14 +23,12 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    *answers: bytes, then: Answering | None = None, close: bool = False, tls: ssl.SSLContext | None = None
+    *answers: bytes, then: Handler | None = None, close: bool = False, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Served]:
     """Answers the requests on a connection with these bytes, one after the other; `then` has the last word."""
-    served, tasks = Served(), set()
+    served = Served()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        tasks.add(task)
         served.connections += 1
         served.open += 1
         try:
@@ -44,33 +43,25 @@ async def serving(
                 await then(reader, writer)
             elif not close:
                 await reader.read()
-        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
-            pass
         finally:
             served.open -= 1
             writer.transport.abort()
 
-    listener = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
-    served.url = f"http{'s' if tls else ''}://127.0.0.1:{listener.sockets[0].getsockname()[1]}/mcp"
-    try:
+    async with stream_server(serve, tls) as port:
+        served.url = f"http{'s' if tls else ''}://127.0.0.1:{port}/mcp"
         yield served
-    finally:
-        listener.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @asynccontextmanager
-async def opened(**options: float) -> AsyncIterator[Door]:
-    door = Door(ANYWHERE, **options)
+async def opened(**options: Any) -> AsyncIterator[HttpClient]:
+    door = HttpClient(ANY_ADDRESS, **options)
     try:
         yield door
     finally:
         await door.close()
 
 
-async def ask(door: Door, served: Served, body: bytes | None = b"{}", limit: int = 100_000) -> bytes:
+async def ask(door: HttpClient, served: Served, body: bytes | None = b"{}", limit: int = 100_000) -> bytes:
     answer = await door.send("POST", served.url, headers={"X-One": "1"}, body=body)
     try:
         return await answer.read(limit)

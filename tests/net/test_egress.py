@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.net.egress import ANYWHERE, PUBLIC, egress_for, kind_of
+from hubbub.net.egress import PUBLIC, normal_host
+from hubbub.net.pool import place_of
+from hubbub.pack.http import ANY_ADDRESS, address_kind, egress_policy
 
 METADATA = "169.254.169.254"
 
@@ -36,10 +38,35 @@ METADATA = "169.254.169.254"
         ("ff02::1", "forbidden"),
         ("255.255.255.255", "forbidden"),
         ("nonsense", "forbidden"),
+        ("192.0.0.9", "public"),
+        ("2001:20::1", "public"),
+        ("2001:4860:4860::8888", "public"),
     ],
 )
 def test_kinds_of_addresses(address: str, kind: str) -> None:
-    assert kind_of(address) == kind
+    assert address_kind(address) == kind
+
+
+# The special-purpose registries of IANA: all that is not marked as globally reachable.
+SPECIAL = [
+    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/29",
+    "192.0.0.8/32", "192.0.0.170/31", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",
+    "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4", "255.255.255.255/32",
+    "::1/128", "::/128", "64:ff9b:1::/56", "100::/64", "100:0:0:1::/64", "2001:2::/48", "2001:10::/28",
+    "2001:db8::/32", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
+    "4000::/3", "e000::/4",
+]  # fmt: skip
+
+
+@given(st.sampled_from(SPECIAL).map(ipaddress.ip_network), st.integers(min_value=0))
+def test_no_special_purpose_address_is_public(
+    network: ipaddress.IPv4Network | ipaddress.IPv6Network, offset: int
+) -> None:
+    if network == ipaddress.ip_network("64:ff9b:1::/56"):
+        offset %= 2**32 - 2**24  # the IPv4 address within, which may be any
+        assert address_kind(str(network[offset])) == address_kind(str(ipaddress.IPv4Address(offset)))
+    else:
+        assert address_kind(str(network[offset % network.num_addresses])) != "public"
 
 
 def disguises(address: str) -> list[str]:
@@ -47,6 +74,7 @@ def disguises(address: str) -> list[str]:
     flipped = number ^ 0xFFFF_FFFF
     return [
         str(ipaddress.IPv6Address(0xFFFF << 32 | number)),
+        str(ipaddress.IPv6Address(0xFFFF << 48 | number)),
         str(ipaddress.IPv6Address(0x2002 << 112 | number << 80)),
         str(ipaddress.IPv6Address((0x64FF9B << 96) | number)),
         str(ipaddress.IPv6Address((0x64FF9B0001 << 80) | number)),
@@ -59,9 +87,14 @@ def disguises(address: str) -> list[str]:
 @given(st.sampled_from(["169.254.0.0/16", "127.0.0.0/8", "10.0.0.0/8", "192.168.0.0/16"]), st.integers(1, 65000))
 def test_no_disguise_makes_an_address_public(network: str, offset: int) -> None:
     address = str(ipaddress.IPv4Network(network)[offset])
-    assert kind_of(address) != "public"
+    assert address_kind(address) != "public"
     for disguise in disguises(address):
-        assert kind_of(disguise) == kind_of(address), disguise
+        assert address_kind(disguise) == address_kind(address), disguise
+    # Behind a NAT64 prefix of 64 bits; read as if it had 96 it may be something worse, but never public.
+    assert (
+        address_kind(str(ipaddress.IPv6Address(0x64FF9B0001 << 80 | int(ipaddress.IPv4Address(address)) << 24)))
+        != "public"
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,17 +109,85 @@ def test_no_disguise_makes_an_address_public(network: str, offset: int) -> None:
         ("example.com", ["93.184.216.34"], ["127.0.0.1", "10.0.0.1", "::1", METADATA]),
         ("example.com.", ["93.184.216.34"], ["127.0.0.1"]),
         (METADATA, [], [METADATA, "127.0.0.1"]),
+        ("evil\u3002example", ["93.184.216.34"], ["127.0.0.1", "10.0.0.1", METADATA]),
+        ("evil\uff0eexample", ["93.184.216.34"], ["127.0.0.1", "10.0.0.1"]),
+        ("evil\uff61example", ["93.184.216.34"], ["127.0.0.1", "10.0.0.1"]),
+        ("evil%2eexample", [], ["127.0.0.1", "10.0.0.1"]),
+        ("b\u00fcro", ["10.0.0.7"], [METADATA]),
+        ("0x7f000001", ["127.0.0.1"], ["10.0.0.1", "93.184.216.34"]),
+        ("0x0a000001", ["10.0.0.1"], ["127.0.0.1", METADATA]),
+        ("2852039166", [], [METADATA, "127.0.0.1", "10.0.0.1"]),
+        ("\uff11\uff12\uff17.1", ["127.0.0.1"], ["10.0.0.1"]),
+        ("127.0.0.1.", ["127.0.0.1"], ["10.0.0.1"]),
+        ("1.2.3.999", [], ["127.0.0.1", "10.0.0.1"]),
+        ("::ffff:0:127.0.0.1", ["127.0.0.1"], ["10.0.0.1", "93.184.216.34"]),
     ],
 )
 def test_a_host_leads_where_it_says(host: str, allowed: list[str], refused: list[str]) -> None:
-    egress = egress_for(host)
+    egress = egress_policy(host)
     assert all(egress.allows(address) for address in allowed)
     assert not any(egress.allows(address) for address in refused)
 
 
 def test_the_user_may_open_or_close_private_networks() -> None:
-    assert egress_for("example.com", True).allows("10.0.0.1")
-    assert not egress_for("example.com", True).allows(METADATA)
-    assert not egress_for("localhost", False).allows("127.0.0.1")
-    assert not ANYWHERE.allows(METADATA)
+    assert egress_policy("example.com", True).allows("10.0.0.1")
+    assert not egress_policy("example.com", True).allows(METADATA)
+    assert not egress_policy("localhost", False).allows("127.0.0.1")
+    assert not ANY_ADDRESS.allows(METADATA)
     assert not PUBLIC.allows("127.0.0.1")
+
+
+# -- hosts -------------------------------------------------------------------------------
+
+DOTS = ".\u3002\uff0e\uff61"
+LABEL = st.text("abcxyz019-_\u00fc\u00df\uff10\uff21", min_size=1, max_size=8)
+
+
+@st.composite
+def spellings(draw: st.DrawFn) -> tuple[str, str]:
+    """An IPv4 address, and one of the ways to write it that resolvers take."""
+    number = draw(st.integers(0, 2**32 - 1))
+    octets = list(number.to_bytes(4))
+    parts = draw(st.integers(1, 4))
+    values = [*octets[: parts - 1], int.from_bytes(octets[parts - 1 :])]
+    forms = [draw(st.sampled_from(["{:d}", "0x{:x}", "0X{:X}", "0{:o}", "0x000{:x}", "0000{:o}"])) for _ in values]
+    text = draw(st.sampled_from(DOTS)).join(form.format(value) for form, value in zip(forms, values, strict=True))
+    return str(ipaddress.IPv4Address(number)), text
+
+
+@given(spellings())
+def test_every_spelling_of_an_address_is_judged_and_connected_to_as_that_address(pair: tuple[str, str]) -> None:
+    address, spelling = pair
+    assert normal_host(spelling) == address
+    assert place_of(f"http://{spelling}:80/").origin.host == address
+    assert egress_policy(spelling) == egress_policy(address)
+
+
+@given(st.lists(LABEL, min_size=2, max_size=4), st.lists(st.sampled_from(DOTS), min_size=3, max_size=3))
+def test_every_dot_separates_labels(labels: list[str], dots: list[str]) -> None:
+    odd = "".join(label + dot for label, dot in zip(labels, dots, strict=False)) + "".join(labels[len(dots) :])
+    plain = odd.translate({ord(dot): "." for dot in DOTS})
+    assert egress_policy(odd) == egress_policy(plain)
+
+
+@given(st.text(max_size=30))
+def test_what_may_lead_into_a_private_network_says_so_when_it_is_looked_up(host: str) -> None:
+    if not egress_policy(host).allows("127.0.0.1"):
+        return
+    looked_up = normal_host(host).removesuffix(".")
+    assert looked_up.isascii()
+    assert (
+        "." not in looked_up
+        or looked_up.startswith("127.")
+        or looked_up.endswith((".localhost", ".local", ".internal", ".lan", ".home.arpa", ".intranet", ".corp"))
+        or looked_up.endswith((".home", ".private"))
+    )
+
+
+@pytest.mark.parametrize(
+    "host", ["", ".", "a..b", "-a", "a b", "a/b", "a@b", "a%2eb", "::1::", "1.2.3.4.5", "0xg.1", "1..2", "x" * 300]
+)
+def test_what_is_no_host_is_refused(host: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - whatever the parsers say
+        normal_host(host)
+    assert egress_policy(host) == PUBLIC

@@ -41,7 +41,7 @@ def talk(conversation: Callable[[Ask], Awaitable[None]]) -> None:
         server = Server("hubbub", version=__version__)
         install_pack(server, pack, None)
         answers: asyncio.Queue[bytes] = asyncio.Queue()
-        async with server.running(), asyncio.timeout(10):
+        async with server.running(), asyncio.timeout(60):
             connection = Connection(server, answers.put_nowait)
 
             async def ask(method: str, **params: Any) -> Answer:

@@ -10,7 +10,7 @@ import msgspec
 import pydantic
 import pytest
 
-from hubbub.errors import ArgumentsInvalid
+from hubbub import ArgumentsInvalid
 from hubbub.protocol.schema import Arguments
 
 

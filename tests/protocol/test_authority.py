@@ -1,11 +1,11 @@
 import ipaddress
+import sys
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hubbub import bounds
-from hubbub.errors import SettingsError
+from hubbub import SettingsError, bounds
 from hubbub.protocol.authority import Authority, Hosts, Origin, Origins, is_loopback, parse_authority, parse_origin
 
 # -- reading -------------------------------------------------------------------
@@ -26,7 +26,7 @@ from hubbub.protocol.authority import Authority, Hosts, Origin, Origins, is_loop
         ("my_service", Authority("my_service")),
     ],
 )
-def test_a_host_has_one_spelling(text, expected):
+def test_a_host_has_one_spelling(text: str, expected: Authority) -> None:
     assert parse_authority(text) == expected
 
 
@@ -74,7 +74,7 @@ def test_a_host_has_one_spelling(text, expected):
         "http://localhost",
     ],
 )
-def test_what_no_client_sends_is_no_host(text):
+def test_what_no_client_sends_is_no_host(text: str) -> None:
     assert parse_authority(text) is None
 
 
@@ -87,7 +87,7 @@ def test_what_no_client_sends_is_no_host(text):
         ("vscode-webview://1AbC", Origin("vscode-webview", "1AbC")),
     ],
 )
-def test_an_origin_has_one_spelling(text, expected):
+def test_an_origin_has_one_spelling(text: str, expected: Origin) -> None:
     assert parse_origin(text) == expected
 
 
@@ -113,7 +113,7 @@ def test_an_origin_has_one_spelling(text, expected):
         "app://user@a",
     ],
 )
-def test_what_no_browser_sends_is_no_origin(text):
+def test_what_no_browser_sends_is_no_origin(text: str) -> None:
     assert parse_origin(text) is None
 
 
@@ -123,13 +123,15 @@ ports = st.none() | st.integers(1, 65535)
 
 
 @given(hosts, ports, st.booleans())
-def test_every_name_is_read_whatever_its_case_and_dot(host, port, dotted):
+def test_every_name_is_read_whatever_its_case_and_dot(host: str, port: int | None, dotted: bool) -> None:
     text = host.upper() + "." * dotted + ("" if port is None else f":{port}")
     assert parse_authority(text) == Authority(host, port)
 
 
 @given(st.ip_addresses(), ports)
-def test_every_address_is_read_in_one_spelling(address, port):
+def test_every_address_is_read_in_one_spelling(
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int | None
+) -> None:
     written = f"[{address.exploded}]" if address.version == 6 else str(address)
     found = parse_authority(written + ("" if port is None else f":{port}"))
     mapped = getattr(address, "ipv4_mapped", None)
@@ -138,7 +140,7 @@ def test_every_address_is_read_in_one_spelling(address, port):
 
 @given(st.text())
 @example("[::1%lo]")
-def test_any_text_is_a_host_in_one_spelling_or_none(text):
+def test_any_text_is_a_host_in_one_spelling_or_none(text: str) -> None:
     found = parse_authority(text)
     if found is not None:
         written = f"[{found.host}]" if ":" in found.host else found.host
@@ -146,7 +148,7 @@ def test_any_text_is_a_host_in_one_spelling_or_none(text):
 
 
 @given(st.binary(max_size=300))
-def test_no_bytes_upset_the_rules(raw):
+def test_no_bytes_upset_the_rules(raw: bytes) -> None:
     Hosts(["example.com"]).allow(raw)
     Origins(["https://example.com"]).allow(raw)
 
@@ -155,14 +157,14 @@ def test_no_bytes_upset_the_rules(raw):
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "localhost.", "127.0.0.1", "127.8.9.1", "::1", "[::1]"])
-def test_this_machine_is_loopback(host):
+def test_this_machine_is_loopback(host: str) -> None:
     assert is_loopback(host)
 
 
 @pytest.mark.parametrize(
     "host", ["", "0.0.0.0", "::", "10.0.0.1", "localhost.example", "127.0.0.1.example", "example.com", "127.1", "*"]
 )
-def test_everything_else_is_not_loopback(host):
+def test_everything_else_is_not_loopback(host: str) -> None:
     assert not is_loopback(host)
 
 
@@ -170,7 +172,7 @@ def test_everything_else_is_not_loopback(host):
 
 
 @pytest.mark.parametrize("host", [b"localhost", b"localhost:1", b"LOCALHOST:3000", b"127.0.0.1:3000", b"[::1]:3000"])
-def test_this_machine_is_always_an_allowed_host(host):
+def test_this_machine_is_always_an_allowed_host(host: bytes) -> None:
     rule = Hosts()
     assert rule.allow(host)
     assert rule.allow(host)
@@ -180,11 +182,11 @@ def test_this_machine_is_always_an_allowed_host(host):
     "host",
     [None, b"", b"evil.example", b"localhost.evil.example", b"127.0.0.1.evil.example", b"10.0.0.1", b"loc\xe4lhost"],
 )
-def test_no_other_host_is_allowed_unasked(host):
+def test_no_other_host_is_allowed_unasked(host: bytes | None) -> None:
     assert not Hosts().allow(host)
 
 
-def test_configured_hosts_are_allowed_with_their_port_if_they_have_one():
+def test_configured_hosts_are_allowed_with_their_port_if_they_have_one() -> None:
     rule = Hosts(["example.com", "api.example.com:8443", "*.internal.example"])
     assert rule.allow(b"example.com")
     assert rule.allow(b"EXAMPLE.com.:99")
@@ -196,27 +198,27 @@ def test_configured_hosts_are_allowed_with_their_port_if_they_have_one():
     assert not rule.allow(b"evilinternal.example")
 
 
-def test_an_address_is_allowed_where_the_network_is_served_but_a_name_is_not():
+def test_an_address_is_allowed_where_the_network_is_served_but_a_name_is_not() -> None:
     rule = Hosts(addresses=True)
     assert rule.allow(b"192.168.1.20:3000")
     assert rule.allow(b"[2001:db8::1]:3000")
     assert not rule.allow(b"rebound.example:3000")
 
 
-def test_a_star_allows_every_host_that_is_one():
+def test_a_star_allows_every_host_that_is_one() -> None:
     assert Hosts(["*"]).allow(b"anything.example:1")
     assert not Hosts(["*"]).allow(b"not a host")
     assert not Hosts(["*"]).allow(None)
 
 
 @pytest.mark.parametrize("wrong", ["", "http://example.com", "a b", "exa*mple.com"])
-def test_a_configured_host_that_is_none_is_refused(wrong):
+def test_a_configured_host_that_is_none_is_refused(wrong: str) -> None:
     with pytest.raises(SettingsError, match="allowed_hosts"):
         Hosts([wrong])
 
 
 @pytest.mark.parametrize("origin", [b"http://localhost:5173", b"https://127.0.0.1", b"http://[::1]:1"])
-def test_pages_of_this_machine_are_allowed(origin):
+def test_pages_of_this_machine_are_allowed(origin: bytes) -> None:
     rule = Origins()
     assert rule.allow(origin)
     assert rule.allow(origin)
@@ -235,11 +237,11 @@ def test_pages_of_this_machine_are_allowed(origin):
     ],
 )
 @pytest.mark.parametrize("configured", [[], ["https://example.com"]])
-def test_pages_of_others_are_not(origin, configured):
+def test_pages_of_others_are_not(origin: bytes, configured: list[str]) -> None:
     assert not Origins(configured).allow(origin)
 
 
-def test_a_configured_origin_is_allowed_with_its_own_port_and_scheme_only():
+def test_a_configured_origin_is_allowed_with_its_own_port_and_scheme_only() -> None:
     rule = Origins(["https://example.com/", "vscode-webview://abc"])
     assert rule.allow(b"https://example.com")
     assert rule.allow(b"https://EXAMPLE.com:443")
@@ -249,29 +251,36 @@ def test_a_configured_origin_is_allowed_with_its_own_port_and_scheme_only():
     assert not rule.allow(b"vscode-webview://abd")
 
 
-def test_even_a_star_does_not_allow_null():
+def test_even_a_star_does_not_allow_null() -> None:
     assert Origins(["*"]).allow(b"https://anything.example")
     assert not Origins(["*"]).allow(b"null")
 
 
 @pytest.mark.parametrize("wrong", ["", "example.com", "https://example.com/path", "null"])
-def test_a_configured_origin_that_is_none_is_refused(wrong):
+def test_a_configured_origin_that_is_none_is_refused(wrong: str) -> None:
     with pytest.raises(SettingsError, match="allowed_origins"):
         Origins([wrong])
 
 
-def test_the_memory_of_allowed_values_is_bounded():
+def test_the_memory_of_allowed_values_is_bounded() -> None:
     hosts, origins = Hosts(), Origins()
-    for port in range(1, 3 * bounds.EDGE_NAMES):
-        assert hosts.allow(b"localhost:%d" % port)
-        assert origins.allow(b"http://localhost:%d" % port)
-        assert not hosts.allow(b"evil.example:%d" % port)
-    assert len(hosts._known._seen) <= bounds.EDGE_NAMES
-    assert len(origins._known._seen) <= bounds.EDGE_NAMES
+    own, pages, strangers = (
+        [start + b":%d" % port for port in range(1, 3 * bounds.EDGE_NAMES)]
+        for start in (b"localhost", b"http://localhost", b"evil.example")
+    )
+    assert all(map(hosts.allow, own))
+    assert all(map(origins.allow, pages))
+    assert not any(map(hosts.allow, strangers))
+    counts = [[sys.getrefcount(value) for value in values] for values in (strangers, own, pages)]
+    alone = max(counts[0])  # of a value that nobody but this test holds
+    for held in counts[1:]:
+        assert 0 < sum(count > alone for count in held) <= bounds.EDGE_NAMES
 
 
 @given(st.ip_addresses(v=4) | st.ip_addresses(v=6))
-def test_by_default_an_address_is_allowed_only_if_it_is_this_machine(address):
+def test_by_default_an_address_is_allowed_only_if_it_is_this_machine(
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> None:
     written = f"[{address}]" if address.version == 6 else str(address)
     mapped = getattr(address, "ipv4_mapped", None) or address
     assert Hosts().allow(written.encode()) == ipaddress.ip_address(str(mapped)).is_loopback

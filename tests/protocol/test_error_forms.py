@@ -2,11 +2,12 @@
 
 import inspect
 import json
+from typing import Any
 
 import pytest
 from msgspec import UNSET
 
-from hubbub import errors
+from hubbub import HubbubError, Text, ToolFailure, errors
 from hubbub.protocol.error_forms import FORMS, error_object, failure_reply, form_of, http_status
 from hubbub.protocol.revisions import NEWEST_LEGACY, NEWEST_MODERN, PLAIN
 
@@ -19,7 +20,6 @@ BY_ERA = (NEWEST_MODERN, NEWEST_LEGACY, PLAIN)
         (errors.ParseError("m"), (-32700, -32700, -32700), 400, None),
         (errors.InvalidRequest("m"), (-32600, -32600, -32600), 400, None),
         (errors.IdInUse("m"), (-32600, -32600, -32600), 400, None),
-        (errors.ArgumentsNoObject(), (-32602, -32602, -32602), 400, None),
         (errors.MessageTooLarge("A line", 5), (-32600, -32600, -32600), 413, {"limit": 5}),
         (errors.MethodNotFound("x"), (-32601, -32601, -32601), 404, None),
         (errors.InvalidParams("m"), (-32602, -32602, -32602), 400, None),
@@ -59,7 +59,9 @@ BY_ERA = (NEWEST_MODERN, NEWEST_LEGACY, PLAIN)
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
-def test_an_error_has_its_form_in_each_era(error, codes, status, data):
+def test_an_error_has_its_form_in_each_era(
+    error: HubbubError, codes: tuple[int, int, int], status: int, data: dict[str, Any] | None
+) -> None:
     assert http_status(error) == status
     for revision, code in zip(BY_ERA, codes, strict=True):
         form = error_object(error, revision)
@@ -68,31 +70,31 @@ def test_an_error_has_its_form_in_each_era(error, codes, status, data):
         assert (None if not hasattr(form.data, "__len__") else form.data) == data
 
 
-def test_the_codes_of_other_eras_never_reach_modern_clients():
+def test_the_codes_of_other_eras_never_reach_modern_clients() -> None:
     retired = {-32000, -32001, -32002, -32003, -32042}
     assert not {form.modern for form in FORMS.values()} & retired
 
 
-def test_every_error_of_the_tree_has_a_form():
+def test_every_error_of_the_tree_has_a_form() -> None:
     kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.HubbubError)]
     assert len(kinds) > 20
     for kind in kinds:
         assert form_of(kind.__new__(kind)) is not None
 
 
-def test_a_pack_can_fix_the_code_of_its_failures():
+def test_a_pack_can_fix_the_code_of_its_failures() -> None:
     failure = errors.ToolError("m")
     failure.plain_code = -32601
     assert error_object(failure, PLAIN).code == -32601
 
 
-def test_the_data_of_such_a_failure_are_as_the_pack_gave_them():
+def test_the_data_of_such_a_failure_are_as_the_pack_gave_them() -> None:
     failure = errors.ToolError("m", data={"kind": "timeout"})
     failure.plain_code = -32601
     assert error_object(failure, PLAIN).data == {"kind": "timeout"}
 
 
-def test_wrong_params_of_such_a_method_are_wrong_params():
+def test_wrong_params_of_such_a_method_are_wrong_params() -> None:
     failure = errors.ArgumentsInvalid("m")
     failure.plain_code = -32601
     assert error_object(failure, PLAIN).code == -32602
@@ -109,17 +111,19 @@ def test_wrong_params_of_such_a_method_are_wrong_params():
         ),
     ],
 )
-def test_a_failed_tool_is_a_result_that_says_why(failure, details):
+def test_a_failed_tool_is_a_result_that_says_why(failure: ToolFailure, details: dict[str, Any]) -> None:
     reply = failure_reply(failure, "t")
     assert reply.is_error is True
     assert reply.structured_content == {"ok": False, "error": details}
 
 
-def test_a_failure_of_a_tool_with_an_output_schema_is_text():
+def test_a_failure_of_a_tool_with_an_output_schema_is_text() -> None:
     failure = errors.ToolError("m")
     failure.has_schema = True
     reply = failure_reply(failure, "t")
     assert reply.is_error is True
     assert reply.structured_content is UNSET
+    assert reply.content
     (text,) = reply.content
+    assert isinstance(text, Text)
     assert json.loads(text.text) == {"ok": False, "error": {"type": "tool_error", "message": "m", "tool": "t"}}

@@ -1,8 +1,10 @@
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.errors import DefinitionError, HeaderMismatch, InvalidParams
+from hubbub import DefinitionError, HeaderMismatch, InvalidParams
 from hubbub.protocol.headers import check_parameters, decode_value, encode_value, header_parameters
 
 # -- values --------------------------------------------------------------------
@@ -34,13 +36,13 @@ from hubbub.protocol.headers import check_parameters, decode_value, encode_value
         ("SGVsbG8=?=", "SGVsbG8=?="),
     ],
 )
-def test_a_value_has_one_header_form(value, text):
+def test_a_value_has_one_header_form(value: int | str, text: str) -> None:
     assert encode_value(value) == text
     assert decode_value(text) == (text if isinstance(value, int) else value)
 
 
 @pytest.mark.parametrize("value", [2**53, -(2**53), "\ud800"])
-def test_a_value_without_a_header_form_is_refused(value):
+def test_a_value_without_a_header_form_is_refused(value: int | str) -> None:
     with pytest.raises(InvalidParams):
         encode_value(value)
 
@@ -61,7 +63,7 @@ def test_a_value_without_a_header_form_is_refused(value):
         ("a\tb", "a\tb"),
     ],
 )
-def test_header_text_is_read_strictly(text, value):
+def test_header_text_is_read_strictly(text: str, value: str) -> None:
     assert decode_value(text) == value
 
 
@@ -83,13 +85,13 @@ def test_header_text_is_read_strictly(text, value):
         "a\x00b",
     ],
 )
-def test_header_text_that_is_not_what_encoding_gives_is_a_mismatch(text):
+def test_header_text_that_is_not_what_encoding_gives_is_a_mismatch(text: str) -> None:
     with pytest.raises(HeaderMismatch):
         decode_value(text)
 
 
 @given(st.text(st.characters(codec="utf-8")) | st.text(st.sampled_from("=?base64 \tA"), max_size=30))
-def test_any_text_survives_a_header(value):
+def test_any_text_survives_a_header(value: str) -> None:
     text = encode_value(value)
     assert text.isascii()
     assert text.isprintable()
@@ -99,7 +101,7 @@ def test_any_text_survives_a_header(value):
 
 
 @given(st.text())
-def test_any_header_text_decodes_or_is_a_mismatch(text):
+def test_any_header_text_decodes_or_is_a_mismatch(text: str) -> None:
     try:
         value = decode_value(text)
     except HeaderMismatch:
@@ -114,7 +116,7 @@ def annotated(name: object, kind: object = "string") -> dict[str, object]:
     return {"type": kind, "x-mcp-header": name}
 
 
-def test_annotations_are_found_through_properties_only():
+def test_annotations_are_found_through_properties_only() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -131,12 +133,12 @@ def test_annotations_are_found_through_properties_only():
     }
 
 
-def test_a_schema_without_annotations_has_no_headers():
+def test_a_schema_without_annotations_has_no_headers() -> None:
     assert header_parameters({}) == {}
     assert header_parameters({"type": "object", "properties": {"a": True}, "items": False}) == {}
 
 
-def test_data_that_looks_like_an_annotation_is_data():
+def test_data_that_looks_like_an_annotation_is_data() -> None:
     schema = {
         "properties": {
             "x-mcp-header": {"type": "string"},
@@ -152,18 +154,18 @@ def test_data_that_looks_like_an_annotation_is_data():
 
 
 @pytest.mark.parametrize("name", ["", "two words", "a:b", "é", "a\r\nb", "a/b", None, 5, ["a"], "(a)", "a\n"])
-def test_an_annotation_must_be_a_header_token(name):
+def test_an_annotation_must_be_a_header_token(name: object) -> None:
     with pytest.raises(DefinitionError, match="token"):
         header_parameters({"properties": {"a": annotated(name)}})
 
 
 @pytest.mark.parametrize("kind", ["number", "object", "array", "null", None, ["string", "null"], "String"])
-def test_an_annotation_must_be_on_a_string_an_integer_or_a_boolean(kind):
+def test_an_annotation_must_be_on_a_string_an_integer_or_a_boolean(kind: object) -> None:
     with pytest.raises(DefinitionError, match="string, integer or boolean"):
         header_parameters({"properties": {"a": annotated("A", kind)}})
 
 
-def test_annotations_must_differ_in_more_than_case():
+def test_annotations_must_differ_in_more_than_case() -> None:
     with pytest.raises(DefinitionError, match="share"):
         header_parameters({"properties": {"a": annotated("Region"), "b": annotated("region")}})
     nested = {"properties": {"a": annotated("R"), "o": {"properties": {"b": annotated("r")}}}}
@@ -199,7 +201,7 @@ HIDDEN = {"properties": {"x": annotated("X")}}
         {"unevaluatedProperties": HIDDEN},
     ],
 )
-def test_an_annotation_must_not_be_hidden_elsewhere(schema):
+def test_an_annotation_must_not_be_hidden_elsewhere(schema: dict[str, Any]) -> None:
     for root in (schema, {"properties": {"o": schema}} if schema != annotated("X") else schema):
         with pytest.raises(DefinitionError, match="`properties`"):
             header_parameters(root)
@@ -234,7 +236,7 @@ def check(arguments: dict[str, object], **headers: str) -> None:
         (False, "false"),
     ],
 )
-def test_a_header_that_says_the_same_passes(value, text):
+def test_a_header_that_says_the_same_passes(value: object, text: str) -> None:
     check({"a": value}, A=text)
     check({"o": {"b": value}}, B=text)
 
@@ -266,28 +268,28 @@ def test_a_header_that_says_the_same_passes(value, text):
         ("x", "=?base64?eA=?="),
     ],
 )
-def test_a_header_that_says_something_else_is_a_mismatch(value, text):
+def test_a_header_that_says_something_else_is_a_mismatch(value: object, text: str) -> None:
     with pytest.raises(HeaderMismatch):
         check({"a": value}, A=text)
 
 
 @pytest.mark.parametrize("value", ["x", "", 0, False])
-def test_an_argument_without_its_header_is_a_mismatch(value):
+def test_an_argument_without_its_header_is_a_mismatch(value: int | str) -> None:
     with pytest.raises(HeaderMismatch, match="missing"):
         check({"a": value})
 
 
 @pytest.mark.parametrize("arguments", [{}, {"a": None}, {"o": None}, {"o": {}}, {"o": {"b": None}}, {"o": "b"}])
-def test_neither_argument_nor_header_is_fine(arguments):
+def test_neither_argument_nor_header_is_fine(arguments: dict[str, Any]) -> None:
     check(arguments)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"o": None}, {"o": {"b": None}}, {"o": []}])
-def test_a_header_without_its_argument_is_a_mismatch(arguments):
+def test_a_header_without_its_argument_is_a_mismatch(arguments: dict[str, Any]) -> None:
     with pytest.raises(HeaderMismatch, match=r"o\.b"):
         check(arguments, B="x")
 
 
 @given(st.text(st.characters(codec="utf-8")) | st.integers(1 - 2**53, 2**53 - 1) | st.booleans())
-def test_what_is_encoded_passes_the_check(value):
+def test_what_is_encoded_passes_the_check(value: int | str) -> None:
     check({"a": value}, A=encode_value(value))

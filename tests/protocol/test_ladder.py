@@ -1,22 +1,36 @@
 """Each row of the era ladder: what a transport knows of a message, and the dialect or the refusal that follows."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
-from hubbub.errors import HeaderMismatch, InvalidParams, SessionNotFound, SessionRequired, UnsupportedVersion
+from hubbub import (
+    HeaderMismatch,
+    HubbubError,
+    Implementation,
+    InvalidParams,
+    InvalidRequest,
+    Meta,
+    MethodNotAllowed,
+    Revision,
+    SessionNotFound,
+    SessionRequired,
+    UnsupportedVersion,
+)
 from hubbub.protocol.error_forms import error_object, http_status
-from hubbub.protocol.ladder import Facts, claims_modern, climb, modern_caller
-from hubbub.protocol.model import ANONYMOUS, Implementation, Meta
+from hubbub.protocol.ladder import Facts, claims_modern, climb, climb_batch, modern_caller, refusal_revision
+from hubbub.protocol.model import ANONYMOUS
 from hubbub.protocol.revisions import (
     LEGACY,
     MODERN,
+    NEWEST_LEGACY,
     NEWEST_MODERN,
     PLAIN,
     R2025_03_26,
     R2025_06_18,
-    is_modern_version,
     negotiate,
 )
 
@@ -24,7 +38,7 @@ NEW = "2026-07-28"
 GOOD = Meta(version=NEW, capabilities={})
 
 
-def http(**facts):
+def http(**facts: Any) -> Facts:
     return Facts(over_http=True, **facts)
 
 
@@ -52,9 +66,16 @@ def http(**facts):
         (Facts(), PLAIN),
         (http(), PLAIN),
         (http(method="aw.get_state"), PLAIN),
+        # notifications and answers are acknowledged without looking at what a modern request must say
+        (http(version_header=NEW, is_request=False), NEWEST_MODERN),
+        (http(meta=Meta(version="2030-01-01"), is_request=False), NEWEST_MODERN),
+        # GET and DELETE, which have no body
+        (http(http_method="GET"), PLAIN),
+        (http(http_method="GET", session=R2025_06_18, names_session=True), R2025_06_18),
+        (http(http_method="DELETE", session=R2025_06_18, version_header="2025-06-18"), R2025_06_18),
     ],
 )
-def test_a_message_is_served_in_its_dialect(facts, revision):
+def test_a_message_is_served_in_its_dialect(facts: Facts, revision: Revision) -> None:
     assert climb(facts) is revision
 
 
@@ -87,11 +108,24 @@ def test_a_message_is_served_in_its_dialect(facts, revision):
         (http(names_session=True), SessionNotFound, 404, -32600),
         (http(names_session=True, version_header="2025-06-18"), SessionNotFound, 404, -32600),
         (http(version_header="2024-01-01"), UnsupportedVersion, 400, -32022),
+        (http(names_session=True, is_request=False), SessionNotFound, 404, -32600),
+        # GET and DELETE
+        (http(http_method="GET", version_header=NEW), MethodNotAllowed, 405, -32600),
+        (http(http_method="DELETE", version_header="2099-01-01", session=R2025_06_18), MethodNotAllowed, 405, -32600),
+        (http(http_method="GET", version_header="2024-01-01"), UnsupportedVersion, 400, -32022),
+        (http(http_method="GET", names_session=True), SessionNotFound, 404, -32600),
+        (http(http_method="DELETE", version_header="2025-06-18"), SessionRequired, 400, -32600),
+        # ids that JSON-RPC allows and MCP does not
+        (Facts(id=Raw(b"null"), session=R2025_06_18), InvalidRequest, 400, -32600),
+        (Facts(id=Raw(b"1.5"), meta=GOOD), InvalidRequest, 400, -32600),
+        (http(id=Raw(b"null"), method="initialize"), InvalidRequest, 400, -32600),
         # plain where tenants forbid it
         (http(plain_allowed=False), SessionRequired, 400, -32600),
     ],
 )
-def test_a_message_is_refused_with_the_error_of_its_era(facts, error, status, code):
+def test_a_message_is_refused_with_the_error_of_its_era(
+    facts: Facts, error: type[HubbubError], status: int, code: int
+) -> None:
     with pytest.raises(error) as caught:
         climb(facts)
     assert http_status(caught.value) == status
@@ -99,12 +133,33 @@ def test_a_message_is_refused_with_the_error_of_its_era(facts, error, status, co
     assert error_object(caught.value, spoken).code == code
 
 
-def test_a_mismatch_names_both_versions():
+@pytest.mark.parametrize("identifier", [b"null", b"1.5", b'"x"', b"-7"])
+def test_a_plain_request_may_have_any_id_of_json_rpc(identifier: bytes) -> None:
+    assert climb(Facts(id=Raw(identifier))) is PLAIN
+
+
+def test_batches_are_served_where_the_revision_has_them() -> None:
+    assert climb_batch(http()) is PLAIN
+    assert climb_batch(Facts(session=R2025_03_26)) is R2025_03_26
+    for facts in (http(session=R2025_06_18), http(version_header=NEW), Facts(meta=GOOD), Facts(session=NEWEST_LEGACY)):
+        with pytest.raises(InvalidRequest, match="Batches"):
+            climb_batch(facts)
+    with pytest.raises(SessionNotFound):
+        climb_batch(http(names_session=True))
+
+
+def test_a_refusal_speaks_the_dialect_that_the_message_claims() -> None:
+    assert refusal_revision(http(version_header=NEW, session=R2025_03_26)) is NEWEST_MODERN
+    assert refusal_revision(http(session=R2025_03_26)) is R2025_03_26
+    assert refusal_revision(http(names_session=True)) is NEWEST_LEGACY
+
+
+def test_a_mismatch_names_both_versions() -> None:
     with pytest.raises(HeaderMismatch, match=r"2025-06-18.*2026-07-28"):
         climb(http(version_header="2025-06-18", meta=GOOD))
 
 
-def test_an_unsupported_version_is_answered_with_those_supported():
+def test_an_unsupported_version_is_answered_with_those_supported() -> None:
     with pytest.raises(UnsupportedVersion) as caught:
         climb(Facts(meta=Meta(version="2030-01-01", capabilities={})))
     form = error_object(caught.value, NEWEST_MODERN)
@@ -118,26 +173,27 @@ def test_an_unsupported_version_is_answered_with_those_supported():
     + [(version, False) for version in LEGACY]
     + [("2024-01-01", False), ("2026-07-27", False)],
 )
-def test_versions_are_modern_from_the_stateless_revision_on(version, is_modern):
-    assert is_modern_version(version) is is_modern
+def test_versions_are_modern_from_the_stateless_revision_on(version: str, is_modern: bool) -> None:
+    assert claims_modern(Facts(version_header=version)) is is_modern
 
 
 @pytest.mark.parametrize("version", LEGACY)
-def test_a_version_with_a_handshake_is_agreed_to(version):
+def test_a_version_with_a_handshake_is_agreed_to(version: str) -> None:
     assert negotiate(version).version == version
 
 
 @given(st.text())
-def test_any_other_version_is_answered_with_the_newest(version):
+def test_any_other_version_is_answered_with_the_newest(version: str) -> None:
     if version not in LEGACY:
         assert negotiate(version).version == "2025-11-25"
 
 
-def test_a_modern_caller_is_what_its_request_says():
+def test_a_modern_caller_is_what_its_request_says() -> None:
     meta = Meta(version=NEW, capabilities={"roots": {}}, info=Implementation("c"), log_level="error")
     caller = modern_caller(meta, NEWEST_MODERN, ANONYMOUS)
     assert caller.can("roots")
     assert not caller.can("sampling")
+    assert caller.info is not None
     assert caller.info.name == "c"
     assert caller.log_level == "error"
     bare = modern_caller(GOOD, NEWEST_MODERN, ANONYMOUS)
@@ -160,7 +216,7 @@ def test_a_modern_caller_is_what_its_request_says():
         plain_allowed=st.booleans(),
     )
 )
-def test_every_message_has_one_place_on_the_ladder(facts):
+def test_every_message_has_one_place_on_the_ladder(facts: Facts) -> None:
     try:
         revision = climb(facts)
     except (InvalidParams, HeaderMismatch, UnsupportedVersion, SessionNotFound, SessionRequired):

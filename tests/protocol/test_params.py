@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from hubbub.errors import DefinitionError, InvalidParams
-from hubbub.protocol.content import Audio, Image, Text
+from hubbub import Audio, DefinitionError, Image, InvalidParams, Meta, Text
 from hubbub.protocol.forms import decode_form, form_schema
-from hubbub.protocol.model import NO_META, Meta
+from hubbub.protocol.model import NO_META
 from hubbub.protocol.params import CallToolParams, CompleteParams, InitializeParams, ListenParams, decode_params
 
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
@@ -24,7 +23,7 @@ def decoded(method: str, params: Any) -> tuple[Any, Meta]:
     return decode_params(method, Raw(msgspec.json.encode(params)))
 
 
-def test_arguments_stay_raw_until_the_tool_is_known():
+def test_arguments_stay_raw_until_the_tool_is_known() -> None:
     params, meta = decode_params("tools/call", Raw(b'{"name":"x","arguments":{"a": [1, 2]}}'))
     assert isinstance(params, CallToolParams)
     assert params.name == "x"
@@ -45,13 +44,13 @@ def test_arguments_stay_raw_until_the_tool_is_known():
         ),
     ],
 )
-def test_what_may_be_missing_may_be_missing(method, params, kind):
+def test_what_may_be_missing_may_be_missing(method: str, params: dict[str, Any], kind: type) -> None:
     assert isinstance(decoded(method, params)[0], kind)
 
 
 @pytest.mark.parametrize("method", ["initialize", "tools/call", "resources/read", "prompts/get", "logging/setLevel"])
 @pytest.mark.parametrize("raw", [b"{}", b"[]", b"[1]", b'{"name":1,"uri":1,"level":1,"protocolVersion":1}'])
-def test_a_wrong_parameter_comes_back_in_place_of_the_parameters(method, raw):
+def test_a_wrong_parameter_comes_back_in_place_of_the_parameters(method: str, raw: bytes) -> None:
     params, meta = decode_params(method, Raw(raw))
     assert isinstance(params, InvalidParams)
     assert params.message.startswith(f"Invalid params for {method}: ")
@@ -59,7 +58,7 @@ def test_a_wrong_parameter_comes_back_in_place_of_the_parameters(method, raw):
     assert meta is NO_META
 
 
-def test_wrong_parameters_still_tell_their_era():
+def test_wrong_parameters_still_tell_their_era() -> None:
     meta = {VERSION_KEY: "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
     params, read = decoded("tools/call", {"_meta": meta})
     assert isinstance(params, InvalidParams)
@@ -67,7 +66,7 @@ def test_wrong_parameters_still_tell_their_era():
 
 
 @pytest.mark.parametrize("broken", [{"progressToken": 1, "traceparent": 5}, {"io.modelcontextprotocol/clientInfo": 5}])
-def test_a_broken_meta_still_tells_its_era(broken):
+def test_a_broken_meta_still_tells_its_era(broken: dict[str, Any]) -> None:
     params, read = decoded("tools/list", {"_meta": broken | {VERSION_KEY: "2026-07-28"}})
     assert isinstance(params, InvalidParams)
     assert read.version == "2026-07-28"
@@ -77,13 +76,13 @@ def test_a_broken_meta_still_tells_its_era(broken):
 
 
 @pytest.mark.parametrize("meta", [5, None, [], "x", {VERSION_KEY: 5}])
-def test_a_meta_that_is_none_is_refused(meta):
+def test_a_meta_that_is_none_is_refused(meta: object) -> None:
     params, read = decoded("tools/list", {"_meta": meta})
     assert isinstance(params, InvalidParams)
     assert read is NO_META
 
 
-def test_unknown_members_and_methods_are_no_matter_here():
+def test_unknown_members_and_methods_are_no_matter_here() -> None:
     params, meta = decoded("no/such", {"a": 1, "_meta": {"other": 1}})
     assert not isinstance(params, InvalidParams)
     assert meta == NO_META
@@ -100,7 +99,7 @@ VALUES = st.recursive(
 
 
 @given(st.sampled_from(["tools/call", "initialize", "tools/list", "x", "completion/complete"]), VALUES)
-def test_no_parameters_at_all_raise(method, value):
+def test_no_parameters_at_all_raise(method: str, value: object) -> None:
     _, meta = decoded(method, value)
     assert isinstance(meta, Meta)
 
@@ -135,7 +134,7 @@ class AsTypedDict(TypedDict):
 
 
 @pytest.mark.parametrize("form", [AsDataclass, AsStruct, AsModel, AsTypedDict])
-def test_a_form_is_a_flat_schema(form):
+def test_a_form_is_a_flat_schema(form: type) -> None:
     schema = form_schema(form)
     assert set(schema) <= {"type", "properties", "required"}
     assert schema["type"] == "object"
@@ -146,25 +145,25 @@ def test_a_form_is_a_flat_schema(form):
 
 
 @pytest.mark.parametrize("form", [AsDataclass, AsStruct, AsModel, AsTypedDict])
-def test_a_filled_in_form_is_an_object_of_its_type(form):
-    filled = decode_form(b'{"name":"Ada","age":36}', form)
+def test_a_filled_in_form_is_an_object_of_its_type(form: type) -> None:
+    filled: Any = decode_form(b'{"name":"Ada","age":36}', form)
     if form is AsTypedDict:
         assert filled == {"name": "Ada", "age": 36}
     else:
-        assert isinstance(filled, form)
         assert (filled.name, filled.age) == ("Ada", 36)
+        assert isinstance(filled, form)
 
 
 @pytest.mark.parametrize("form", [AsDataclass, AsStruct, AsModel, AsTypedDict])
 @pytest.mark.parametrize(
     "content", [b"{}", b"null", b"[]", b"5", b'{"name":5,"age":1}', b'{"name":"x","age":"y"}', b"{"]
 )
-def test_a_form_filled_in_wrongly_is_refused(form, content):
+def test_a_form_filled_in_wrongly_is_refused(form: type, content: bytes) -> None:
     with pytest.raises(InvalidParams, match="filled in"):
         decode_form(content, form)
 
 
-def test_choices_are_listed_in_a_form():
+def test_choices_are_listed_in_a_form() -> None:
     @dataclasses.dataclass
     class Choices:
         colour: Colour
@@ -192,13 +191,13 @@ class Mapped:
 
 
 @pytest.mark.parametrize("form", [Nested, Listed, Mapped])
-def test_a_form_cannot_nest(form):
+def test_a_form_cannot_nest(form: type) -> None:
     with pytest.raises(DefinitionError, match="must be text, a number"):
         form_schema(form)
 
 
 @pytest.mark.parametrize("form", [int, list[int], str])
-def test_a_form_has_named_fields(form):
+def test_a_form_has_named_fields(form: Any) -> None:
     with pytest.raises(DefinitionError, match="named fields"):
         form_schema(form)
 
@@ -206,13 +205,13 @@ def test_a_form_has_named_fields(form):
 # -- content ---------------------------------------------------------------------------
 
 
-def test_bytes_become_base64_and_unset_fields_are_left_out():
+def test_bytes_become_base64_and_unset_fields_are_left_out() -> None:
     assert msgspec.json.encode(Image(b"\x00\xff")) == b'{"type":"image","data":"AP8=","mimeType":"image/png"}'
     assert msgspec.json.encode(Audio(b"", "audio/mp3")) == b'{"type":"audio","data":"","mimeType":"audio/mp3"}'
     assert msgspec.json.encode(Text("x", meta={"a": 1})) == b'{"type":"text","text":"x","_meta":{"a":1}}'
 
 
 @pytest.mark.parametrize("kind", [Image, Audio])
-def test_a_mime_type_must_look_like_one(kind):
+def test_a_mime_type_must_look_like_one(kind: type[Image] | type[Audio]) -> None:
     with pytest.raises(ValueError, match="MIME type"):
         kind(b"", "png")

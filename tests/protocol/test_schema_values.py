@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from tests.protocol.shapes import Box, Colour, Node, Person, Place, Point, Service, StrictPerson, Team, refusal
 
-from hubbub.errors import DefinitionError, ToolError
+from hubbub import DefinitionError, ToolError
 from hubbub.protocol.schema import Arguments, Output
 
 # -- arguments -----------------------------------------------------------------
@@ -47,7 +47,7 @@ def test_a_whole_number_may_be_written_as_a_float() -> None:
     [
         (b'{"days":"2"}', "days: expected `int`, got `str`"),
         (b'{"days":1,"nodes":[{"value":1},{"value":"x"}]}', "nodes[1].value: expected `int`, got `str`"),
-        (b'{"days":1,"colour":"green"}', "colour: invalid enum value 'green'; allowed values: 'blue', 'red'"),
+        (b'{"days":1,"colour":"green"}', "colour: invalid enum value 'green'; allowed values: 'red', 'blue'"),
         (b'{"days":1,"hours":2}', "unknown argument `hours`; allowed arguments: days, nodes, colour, person"),
         (b'{"colour":"red"}', "missing required argument `days`; allowed arguments: days, nodes, colour, person"),
         (b'{"days":1,"nodes":[{}]}', "nodes[0]: missing required field `value`"),
@@ -120,6 +120,7 @@ def test_objects_are_told_from_other_results() -> None:
         assert output.schema is not None
         assert "$ref" not in output.schema
         jsonschema_rs.meta.validate(output.schema)
+        assert output.wrapped_schema is not None
         jsonschema_rs.meta.validate(output.wrapped_schema)
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.errors import DefinitionError, MessageTooLarge
+from hubbub import DefinitionError, MessageTooLarge
 from hubbub.protocol.sse import KEEP_ALIVE, Event, EventDecoder, encode_event
 
 
@@ -31,39 +31,39 @@ def data_of(data: bytes) -> list[bytes]:
 # -- encoding ------------------------------------------------------------------
 
 
-def test_a_plain_event_is_its_data():
+def test_a_plain_event_is_its_data() -> None:
     assert encode_event(b'{"a":1}') == b'data: {"a":1}\n\n'
 
 
-def test_all_fields_are_written():
+def test_all_fields_are_written() -> None:
     encoded = encode_event(b"x", event="message", id="7", retry_ms=3000)
     assert encoded == b"event: message\nid: 7\nretry: 3000\ndata: x\n\n"
 
 
-def test_data_with_line_breaks_has_several_lines():
+def test_data_with_line_breaks_has_several_lines() -> None:
     assert encode_event(b"a\nb\r\nc\rd") == b"data: a\ndata: b\ndata: c\ndata: d\n\n"
 
 
-def test_a_priming_event_has_an_id_and_empty_data():
+def test_a_priming_event_has_an_id_and_empty_data() -> None:
     encoded = encode_event(b"", id="start")
     assert encoded == b"id: start\ndata: \n\n"
     assert both_ways(encoded) == [Event(data=b"", id="start")]
 
 
 @pytest.mark.parametrize("text", ["a\nb", "a\rb", "a\0b"])
-def test_a_field_that_would_break_the_stream_is_refused(text):
+def test_a_field_that_would_break_the_stream_is_refused(text: str) -> None:
     with pytest.raises(DefinitionError):
         encode_event(b"", id=text)
     with pytest.raises(DefinitionError):
         encode_event(b"", event=text)
 
 
-def test_a_negative_retry_time_is_refused():
+def test_a_negative_retry_time_is_refused() -> None:
     with pytest.raises(DefinitionError):
         encode_event(b"", retry_ms=-1)
 
 
-def test_a_keep_alive_is_no_event_and_ends_no_event():
+def test_a_keep_alive_is_no_event_and_ends_no_event() -> None:
     assert both_ways(KEEP_ALIVE) == []
     assert data_of(KEEP_ALIVE + encode_event(b"x") + KEEP_ALIVE) == [b"x"]
 
@@ -72,15 +72,15 @@ def test_a_keep_alive_is_no_event_and_ends_no_event():
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
-def test_lines_end_in_three_ways(end):
+def test_lines_end_in_three_ways(end: bytes) -> None:
     assert data_of(end.join([b"data: a", b"data: b", b"", b"data: c", b"", b""])) == [b"a\nb", b"c"]
 
 
-def test_line_ends_may_be_mixed():
+def test_line_ends_may_be_mixed() -> None:
     assert data_of(b"data: a\rdata: b\ndata: c\r\n\rdata: d\n\r\n") == [b"a\nb\nc", b"d"]
 
 
-def test_an_event_comes_at_its_carriage_return_already():
+def test_an_event_comes_at_its_carriage_return_already() -> None:
     decoder = EventDecoder()
     assert [event.data for event in decoder.feed(b"data: a\r\n\r")] == [b"a"]
     assert decoder.feed(b"") == []
@@ -88,43 +88,43 @@ def test_an_event_comes_at_its_carriage_return_already():
     assert [event.data for event in decoder.feed(b"data: b\n\n")] == [b"b"]
 
 
-def test_a_byte_order_mark_is_skipped_at_the_start_only():
+def test_a_byte_order_mark_is_skipped_at_the_start_only() -> None:
     assert data_of(b"\xef\xbb\xbfdata: a\n\n") == [b"a"]
     assert data_of(b"data: a\n\n\xef\xbb\xbfdata: b\n\ndata: c\n\n") == [b"a", b"c"]
     assert data_of(b"\xef\xbb\xbf\xef\xbb\xbfdata: a\n\n") == []
 
 
-def test_a_stream_that_starts_almost_like_a_mark_loses_nothing():
+def test_a_stream_that_starts_almost_like_a_mark_loses_nothing() -> None:
     assert both_ways(b"\xef\xbbdata: a\ndata: b\n\n") == [Event(data=b"b")]
 
 
-def test_comments_and_unknown_fields_are_ignored():
+def test_comments_and_unknown_fields_are_ignored() -> None:
     assert data_of(b": hello\ndata: a\n:\nfoo: bar\nDATA: b\n data: c\n\n") == [b"a"]
 
 
-def test_only_one_space_after_the_colon_is_dropped():
+def test_only_one_space_after_the_colon_is_dropped() -> None:
     assert data_of(b"data:a\n\ndata: b\n\ndata:  c\n\ndata:d:e\n\n") == [b"a", b"b", b" c", b"d:e"]
 
 
-def test_a_field_without_a_colon_is_empty():
+def test_a_field_without_a_colon_is_empty() -> None:
     assert data_of(b"data\n\ndata\ndata\n\n") == [b"", b"\n"]
 
 
-def test_an_event_without_data_is_not_dispatched_and_leaves_nothing_behind():
+def test_an_event_without_data_is_not_dispatched_and_leaves_nothing_behind() -> None:
     assert both_ways(b"event: a\nretry: 5\n\ndata: x\n\n") == [Event(data=b"x")]
 
 
-def test_an_event_that_never_ends_is_not_dispatched():
+def test_an_event_that_never_ends_is_not_dispatched() -> None:
     assert both_ways(b"id: 1\ndata: x\n") == []
 
 
-def test_the_event_name_counts_for_one_event():
+def test_the_event_name_counts_for_one_event() -> None:
     first, second = both_ways(b"event: endpoint\ndata: a\n\ndata: b\n\n")
     assert (first.event, second.event) == ("endpoint", "message")
     assert both_ways(b"event:\ndata: a\n\n") == [Event(event="message", data=b"a")]
 
 
-def test_the_last_id_holds_until_it_is_replaced():
+def test_the_last_id_holds_until_it_is_replaced() -> None:
     decoder = EventDecoder()
     assert decoder.last_id == ""
     first, second = decoder.feed(b"id: 1\ndata: a\n\ndata: b\n\n")
@@ -137,14 +137,14 @@ def test_the_last_id_holds_until_it_is_replaced():
     assert decoder.last_id == ""
 
 
-def test_an_id_with_nul_is_ignored():
+def test_an_id_with_nul_is_ignored() -> None:
     decoder = EventDecoder()
     decoder.feed(b"id: 1\ndata: a\n\n")
     [event] = decoder.feed(b"id: 2\0\ndata: b\n\n")
     assert (event.id, decoder.last_id) == (None, "1")
 
 
-def test_a_retry_time_is_digits_only():
+def test_a_retry_time_is_digits_only() -> None:
     decoder = EventDecoder()
     decoder.feed(b"retry: 1500\n\n")
     assert decoder.retry_ms == 1500
@@ -155,14 +155,14 @@ def test_a_retry_time_is_digits_only():
     assert event.retry == decoder.retry_ms == 7
 
 
-def test_text_may_be_split_inside_a_character():
+def test_text_may_be_split_inside_a_character() -> None:
     text = "grüße 🙂"
     assert both_ways(encode_event(text.encode(), event=text, id=text)) == [
         Event(event=text, data=text.encode(), id=text)
     ]
 
 
-def test_bytes_that_are_not_utf_8_stay_in_data_and_are_replaced_elsewhere():
+def test_bytes_that_are_not_utf_8_stay_in_data_and_are_replaced_elsewhere() -> None:
     assert both_ways(b"id: \xff\ndata: \xff\n\n") == [Event(data=b"\xff", id="\ufffd")]
 
 
@@ -181,7 +181,7 @@ def test_bytes_that_are_not_utf_8_stay_in_data_and_are_replaced_elsewhere():
         b"id: 1\n" * 20,
     ],
 )
-def test_an_event_over_the_limit_is_refused(data):
+def test_an_event_over_the_limit_is_refused(data: bytes) -> None:
     decoder = EventDecoder(limit=64)
     with pytest.raises(MessageTooLarge):
         decoder.feed(data)
@@ -192,14 +192,14 @@ def test_an_event_over_the_limit_is_refused(data):
         feed_bytes(decoder, data)
 
 
-def test_events_before_the_one_over_the_limit_are_still_returned():
+def test_events_before_the_one_over_the_limit_are_still_returned() -> None:
     decoder = EventDecoder(limit=64)
     assert decoder.feed(b"data: a\n\ndata: " + b"x" * 100) == [Event(data=b"a")]
     with pytest.raises(MessageTooLarge):
         decoder.feed(b"")
 
 
-def test_the_limit_is_for_one_event_and_comments_do_not_add_up():
+def test_the_limit_is_for_one_event_and_comments_do_not_add_up() -> None:
     decoder = EventDecoder(limit=64)
     assert len(decoder.feed((b"data: " + b"x" * 58 + b"\n\n") * 20)) == 20
     assert decoder.feed(KEEP_ALIVE * 100 + b": x\n" * 100) == []
@@ -218,7 +218,9 @@ events = st.builds(
 
 
 @given(st.lists(events, max_size=6), st.lists(st.integers(0, 500), max_size=10), st.booleans())
-def test_what_is_encoded_comes_back_whatever_the_chunks(sent, cuts, has_keep_alives):
+def test_what_is_encoded_comes_back_whatever_the_chunks(
+    sent: list[Event], cuts: list[int], has_keep_alives: bool
+) -> None:
     between = KEEP_ALIVE if has_keep_alives else b""
     data = between.join(
         encode_event(event.data, event=event.event, id=event.id, retry_ms=event.retry) for event in sent
@@ -235,5 +237,5 @@ pieces = st.sampled_from(
 
 
 @given(st.lists(pieces | st.binary(max_size=3), max_size=30).map(b"".join))
-def test_any_bytes_decode_the_same_whole_and_in_single_bytes(data):
+def test_any_bytes_decode_the_same_whole_and_in_single_bytes(data: bytes) -> None:
     both_ways(data)

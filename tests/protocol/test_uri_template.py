@@ -1,12 +1,11 @@
 import re
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub import bounds
-from hubbub.errors import DefinitionError, InvalidParams
+from hubbub import DefinitionError, bounds
 from hubbub.protocol.uri_template import UriTemplate
 
 # -- matching ------------------------------------------------------------------
@@ -58,7 +57,7 @@ from hubbub.protocol.uri_template import UriTemplate
         ("f://{a.b}", "f://1", {"a.b": "1"}),
     ],
 )
-def test_a_uri_gives_its_values(template, uri, values):
+def test_a_uri_gives_its_values(template: str, uri: str, values: dict[str, str]) -> None:
     assert UriTemplate(template).match(uri) == values
 
 
@@ -95,11 +94,11 @@ def test_a_uri_gives_its_values(template, uri, values):
         ("f://x", "f://x?a=1"),
     ],
 )
-def test_another_uri_is_no_match(template, uri):
+def test_another_uri_is_no_match(template: str, uri: str) -> None:
     assert UriTemplate(template).match(uri) is None
 
 
-def test_the_variables_come_in_their_order():
+def test_the_variables_come_in_their_order() -> None:
     template = UriTemplate("f://{b}/{a}{?d,c}{#e}")
     assert template.variables == ("b", "a", "d", "c", "e")
     assert list(template.match("f://1/2?c=4&d=3#5") or ()) == ["b", "a", "d", "c", "e"]
@@ -146,7 +145,7 @@ TRAVERSALS = [
     "template",
     ["f://{v}", "f://{+v}", "f://{v*}", "f://{/v*}", "f://x{/v}", "f://x{;v}", "f://x{?v}", "f://x{#v}", "f://{v}/x"],
 )
-def test_a_value_that_would_leave_its_place_is_no_match(template, value):
+def test_a_value_that_would_leave_its_place_is_no_match(template: str, value: str) -> None:
     names = {"f://x{;v}": f"f://x;v={value}", "f://x{?v}": f"f://x?v={value}", "f://x{#v}": f"f://x#{value}"}
     uri = names.get(template) or re.sub(r"\{(/?)\+?v\*?\}", lambda found: found[1] + value, template)
     assert UriTemplate(template).match(uri) is None
@@ -155,24 +154,24 @@ def test_a_value_that_would_leave_its_place_is_no_match(template, value):
 @pytest.mark.parametrize(
     "value", ["../x", "a/../b", "a/..", "/etc", "//etc", "C:/x", "c:x", "a/%2e%2e/b", "a%2f%2e./b"]
 )
-def test_a_path_stays_below_its_root(value):
+def test_a_path_stays_below_its_root(value: str) -> None:
     assert UriTemplate("f://{+path}").match(f"f://{value}") is None
     assert UriTemplate("f://{path*}").match(f"f://{value}") is None
     assert UriTemplate("f://x{?path}").match(f"f://x?path={value}") is None
 
 
 @pytest.mark.parametrize("value", ["...", "..a", "a..", "a..b", ".hidden", "a.b", "~", "%41", "100%", "a b"])
-def test_dots_and_percent_signs_that_mean_no_harm_match(value):
+def test_dots_and_percent_signs_that_mean_no_harm_match(value: str) -> None:
     for template in (
         UriTemplate("f://{v}"),
         UriTemplate("f://{+v}"),
         UriTemplate("f://{v*}"),
         UriTemplate("f://x{?v}"),
     ):
-        assert template.match(template.expand(v=value)) == {"v": value}
+        assert template.match(expand(template.template, v=value)) == {"v": value}
 
 
-def test_an_encoded_slash_is_for_paths_only():
+def test_an_encoded_slash_is_for_paths_only() -> None:
     assert UriTemplate("f://{v}").match("f://a%2fb") is None
     assert UriTemplate("f://{+v}").match("f://a%2fb") == {"v": "a/b"}
 
@@ -227,13 +226,31 @@ def test_an_encoded_slash_is_for_paths_only():
         "f://" + "x" * bounds.URI_CHARACTERS,
     ],
 )
-def test_a_template_that_cannot_be_matched_is_refused(template):
+def test_a_template_that_cannot_be_matched_is_refused(template: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         UriTemplate(template)
     assert len(caught.value.message) < 9000
 
 
-# -- expansion -----------------------------------------------------------------
+# -- values that were written into a URI -----------------------------------------
+
+
+def expand(template: str, **values: str) -> str:
+    """RFC 6570, but percent signs are encoded in `{+name}` and `{#name}` too: else values would not come back."""
+
+    def write(found: re.Match[str]) -> str:
+        operator, written = found[1], found[2].replace("*", "").split(",")
+        names = [name for name in written if name in values]
+        kept = "/" if operator in ("+", "#") or "*" in found[2] else ""
+        encoded = [quote(values[name], safe=kept) for name in names]
+        if operator == ".":
+            encoded = [value.replace(".", "%2E") for value in encoded]
+        if operator in (";", "?", "&"):
+            encoded = [f"{name}={value}" for name, value in zip(names, encoded, strict=True)]
+        first, between = {"": ("", ","), "+": ("", ","), "?": ("?", "&")}.get(operator, (operator, operator))
+        return first + between.join(encoded) if encoded else ""
+
+    return re.sub(r"{([+#./;?&]?)([^}]*)}", write, template)
 
 
 @pytest.mark.parametrize(
@@ -254,30 +271,25 @@ def test_a_template_that_cannot_be_matched_is_refused(template):
         ("f://{self}", {"self": "1"}, "f://1"),
     ],
 )
-def test_values_give_the_uri_that_matches_them(template, values, uri):
-    parsed = UriTemplate(template)
-    assert parsed.expand(**values) == uri
-    assert parsed.match(uri) == values
+def test_a_uri_gives_the_values_that_were_written_into_it(template: str, values: dict[str, str], uri: str) -> None:
+    assert UriTemplate(template).match(uri) == values
+    assert UriTemplate(template).match(expand(template, **values)) == values
 
 
 @pytest.mark.parametrize(
     ("template", "values"),
     [
-        ("f://{a}", {}),
         ("f://{a}", {"a": ""}),
-        ("f://{a}", {"a": "1", "b": "2"}),
         ("f://{a}", {"a": "b/c"}),
         ("f://{a}", {"a": ".."}),
-        ("f://{a}", {"a": "\ud800"}),
         ("f://{+a}", {"a": "x/../y"}),
         ("f://{+a}", {"a": "/x"}),
         ("f://x{/a*}", {"a": "x//y"}),
         ("f://x{?a}", {"a": "\0"}),
     ],
 )
-def test_values_that_would_not_match_are_refused(template, values):
-    with pytest.raises(InvalidParams):
-        UriTemplate(template).expand(**values)
+def test_values_that_could_leave_their_place_do_not_match(template: str, values: dict[str, str]) -> None:
+    assert UriTemplate(template).match(expand(template, **values)) is None
 
 
 ROUND_TRIPS = [
@@ -303,14 +315,10 @@ texts = st.text(max_size=12) | st.text(st.sampled_from("./%2eE5cC\\ aü?#&=,;+")
 
 
 @given(st.sampled_from(ROUND_TRIPS), st.lists(texts, min_size=3, max_size=3))
-def test_what_is_expanded_matches_with_the_same_values(template, some):
+def test_what_is_expanded_matches_with_the_same_values_or_not_at_all(template: str, some: list[str]) -> None:
     parsed = UriTemplate(template)
     values = dict(zip(parsed.variables, some, strict=False))
-    try:
-        uri = parsed.expand(**values)
-    except InvalidParams:
-        assume(False)
-    assert parsed.match(uri) == values
+    assert parsed.match(expand(template, **values)) in (values, None)
 
 
 def layers(value: str) -> list[str]:
@@ -328,11 +336,11 @@ hostile = st.lists(
 
 
 @given(st.sampled_from(ROUND_TRIPS), st.lists(hostile, min_size=3, max_size=3))
-def test_no_uri_gives_a_value_that_climbs(template, some):
+def test_no_uri_gives_a_value_that_climbs(template: str, some: list[str]) -> None:
     parsed = UriTemplate(template)
     raw = iter(some)
     # Write the values into the URI as they are, as an attacker would.
-    skeleton = parsed.expand(**{name: f"VALUE{name}" for name in parsed.variables})
+    skeleton = expand(template, **{name: f"VALUE{name}" for name in parsed.variables})
     values = parsed.match(re.sub(r"VALUE\w", lambda _: next(raw), skeleton))
     for name, value in (values or {}).items():
         for text in layers(value):
@@ -345,7 +353,7 @@ def test_no_uri_gives_a_value_that_climbs(template, some):
 
 
 @given(st.text(max_size=40))
-def test_any_template_parses_or_is_refused(text):
+def test_any_template_parses_or_is_refused(text: str) -> None:
     try:
         template = UriTemplate(text)
     except DefinitionError:
@@ -356,7 +364,7 @@ def test_any_template_parses_or_is_refused(text):
 # -- cost ----------------------------------------------------------------------
 
 
-def test_a_uri_over_the_bound_is_no_match():
+def test_a_uri_over_the_bound_is_no_match() -> None:
     template = UriTemplate("f://{a}")
     room = bounds.URI_CHARACTERS - len("f://")
     assert template.match("f://" + "x" * room) == {"a": "x" * room}
@@ -365,7 +373,7 @@ def test_a_uri_over_the_bound_is_no_match():
 
 
 @pytest.mark.parametrize("end", ["", "!"])
-def test_many_variables_do_not_backtrack(end):
+def test_many_variables_do_not_backtrack(end: str) -> None:
     # No clock: a backtracking matcher needs (8192 over 12) steps here and would never come back.
     template = UriTemplate("f://" + "-".join(f"{{v{index}}}" for index in range(12)) + "/end")
     assert template.match("f://" + "-" * (bounds.URI_CHARACTERS - 10) + end) is None

@@ -2,27 +2,26 @@ import asyncio
 
 import pytest
 
-from hubbub import bounds
-from hubbub.errors import ConnectionClosed
+from hubbub import ConnectionClosed, bounds
 from hubbub.security.jwks import FetchedKeys, KeysUnavailable, VerifyingKey, select
 
 
-def key(kid, *algorithms):
+def key(kid: str | None, *algorithms: str) -> VerifyingKey:
     return VerifyingKey(kid, frozenset(algorithms or ("ES256",)), object())
 
 
 class Issuer:
     """A JWKS address, its clock, and what went over the wire."""
 
-    def __init__(self, *kids):
+    def __init__(self, *kids: str) -> None:
         self.kids = kids
         self.now = 0.0
         self.fetches = 0
-        self.error = None
-        self.gate = None
+        self.error: Exception | None = None
+        self.gate: asyncio.Event | None = None
         self.keys = FetchedKeys("https://issuer.example/jwks", self.fetch, self.read, monotonic=lambda: self.now)
 
-    async def fetch(self, url):
+    async def fetch(self, url: str) -> bytes:
         assert url == "https://issuer.example/jwks"
         self.fetches += 1
         if self.gate is not None:
@@ -31,18 +30,18 @@ class Issuer:
             raise self.error
         return ",".join(self.kids).encode()
 
-    def read(self, body):
+    def read(self, body: bytes) -> list[VerifyingKey]:
         if not body:
             raise ValueError("no keys")
         return [key(kid) for kid in body.decode().split(",")]
 
-    async def find(self, kid):
+    async def find(self, kid: str | None) -> str | None:
         found = await self.keys.find(kid, "ES256")
         return None if found is None else found.kid
 
 
-def test_keys_are_fetched_when_first_needed_and_then_kept():
-    async def main():
+def test_keys_are_fetched_when_first_needed_and_then_kept() -> None:
+    async def main() -> None:
         issuer = Issuer("a", "b")
         assert issuer.fetches == 0
         for _ in range(100):
@@ -53,8 +52,8 @@ def test_keys_are_fetched_when_first_needed_and_then_kept():
     asyncio.run(main())
 
 
-def test_an_unknown_key_is_looked_for_but_not_more_often_than_allowed():
-    async def main():
+def test_an_unknown_key_is_looked_for_but_not_more_often_than_allowed() -> None:
+    async def main() -> None:
         issuer = Issuer("a")
         await issuer.find("a")
         issuer.kids = ("a", "new")
@@ -68,8 +67,8 @@ def test_an_unknown_key_is_looked_for_but_not_more_often_than_allowed():
     asyncio.run(main())
 
 
-def test_a_withdrawn_key_is_forgotten_within_the_hour():
-    async def main():
+def test_a_withdrawn_key_is_forgotten_within_the_hour() -> None:
+    async def main() -> None:
         issuer = Issuer("a", "b")
         assert await issuer.find("b") == "b"
         issuer.kids = ("a",)
@@ -80,8 +79,8 @@ def test_a_withdrawn_key_is_forgotten_within_the_hour():
 
 
 @pytest.mark.parametrize("error", [OSError("no route"), ConnectionClosed("gone"), ValueError("bad"), TimeoutError()])
-def test_the_last_good_keys_go_on_for_a_day(error, caplog):
-    async def main():
+def test_the_last_good_keys_go_on_for_a_day(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
         issuer = Issuer("a")
         await issuer.find("a")
         issuer.error = error
@@ -96,8 +95,8 @@ def test_the_last_good_keys_go_on_for_a_day(error, caplog):
     assert "jwks_not_fetched" in caplog.text
 
 
-def test_without_any_keys_the_caller_is_told_and_the_issuer_left_in_peace(caplog):
-    async def main():
+def test_without_any_keys_the_caller_is_told_and_the_issuer_left_in_peace(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
         issuer = Issuer()
         for _ in range(10):
             with pytest.raises(KeysUnavailable):
@@ -110,22 +109,22 @@ def test_without_any_keys_the_caller_is_told_and_the_issuer_left_in_peace(caplog
     asyncio.run(main())
 
 
-def test_many_callers_wait_for_one_fetch():
-    async def main():
+def test_many_callers_wait_for_one_fetch() -> None:
+    async def main() -> None:
         issuer = Issuer("a")
         issuer.gate = asyncio.Event()
         waiting = [asyncio.create_task(issuer.find("a")) for _ in range(50)]
         await asyncio.sleep(0)
         issuer.gate.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             assert await asyncio.gather(*waiting) == ["a"] * 50
         assert issuer.fetches == 1
 
     asyncio.run(main())
 
 
-def test_a_caller_who_leaves_does_not_take_the_fetch_along():
-    async def main():
+def test_a_caller_who_leaves_does_not_take_the_fetch_along() -> None:
+    async def main() -> None:
         issuer = Issuer("a")
         issuer.gate = asyncio.Event()
         leaving, staying = (asyncio.create_task(issuer.find("a")) for _ in range(2))
@@ -133,38 +132,40 @@ def test_a_caller_who_leaves_does_not_take_the_fetch_along():
         leaving.cancel()
         await asyncio.sleep(0)
         issuer.gate.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             assert await staying == "a"
         assert leaving.cancelled()
 
     asyncio.run(main())
 
 
-def test_callers_with_known_keys_do_not_wait_for_fresher_ones():
-    async def main():
+def test_callers_with_known_keys_do_not_wait_for_fresher_ones() -> None:
+    async def main() -> None:
         issuer = Issuer("a")
         await issuer.find("a")
         issuer.now += bounds.PUBLIC_KEY_FRESH_S + 1
         issuer.gate = asyncio.Event()
         refreshing = asyncio.create_task(issuer.find("a"))
         await asyncio.sleep(0)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             assert await issuer.find("a") == "a"
         assert not refreshing.done()
         issuer.gate.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             assert await refreshing == "a"
 
     asyncio.run(main())
 
 
-def test_an_issuer_that_does_not_answer_is_given_up(monkeypatch, caplog):
+def test_an_issuer_that_does_not_answer_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(bounds, "FETCH_S", 0.01)
 
-    async def main():
+    async def main() -> None:
         issuer = Issuer("a")
         issuer.gate = asyncio.Event()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             with pytest.raises(KeysUnavailable):
                 await issuer.find("a")
 
@@ -174,20 +175,20 @@ def test_an_issuer_that_does_not_answer_is_given_up(monkeypatch, caplog):
 # -- choosing ------------------------------------------------------------------
 
 
-def test_a_named_key_is_found_by_name_and_algorithm():
+def test_a_named_key_is_found_by_name_and_algorithm() -> None:
     a, b = key("a"), key("b", "RS256")
     assert select([a, b], "a", "ES256") is a
     assert select([a, b], "a", "RS256") is None
     assert select([a, b], "c", "ES256") is None
 
 
-def test_a_key_without_a_name_serves_every_name_if_it_is_alone():
+def test_a_key_without_a_name_serves_every_name_if_it_is_alone() -> None:
     bare, named = key(None), key("a")
     assert select([bare], "anything", "ES256") is bare
     assert select([bare], None, "ES256") is bare
     assert select([bare, named], "anything", "ES256") is None
 
 
-def test_a_choice_between_two_is_not_made():
+def test_a_choice_between_two_is_not_made() -> None:
     assert select([key("a"), key("a")], "a", "ES256") is None
     assert select([key("a"), key("b")], None, "ES256") is None

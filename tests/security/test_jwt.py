@@ -3,24 +3,40 @@
 import asyncio
 import subprocess
 import sys
+from typing import Any
 
 import pytest
-from tests.security.tokens import EC, EC384, ED, KEYS, NOW, RSA, SETTINGS, Clock, ask, assert_refused, claims, sign
+from joserfc import jwk
+from tests.security.tokens import (
+    EC,
+    EC384,
+    ED,
+    KEYS,
+    NOW,
+    RSA,
+    SETTINGS,
+    Clock,
+    accepted,
+    ask,
+    assert_refused,
+    claims,
+    sign,
+)
 
-from hubbub import bounds
+from hubbub import Principal, bounds
 from hubbub.protocol.http_headers import Headers
-from hubbub.protocol.model import Principal
+from hubbub.security.jwks import VerifyingKey
 from hubbub.security.jwt import BearerTokens
 
 # -- good tokens ---------------------------------------------------------------
 
 
-def test_a_good_token_names_its_caller_and_scopes():
+def test_a_good_token_names_its_caller_and_scopes() -> None:
     assert ask(sign()) == Principal("alice", frozenset({"read", "write"}))
 
 
 @pytest.mark.parametrize("scheme", ["bearer ", "BEARER ", "Bearer   "])
-def test_the_scheme_may_be_written_in_any_case(scheme):
+def test_the_scheme_may_be_written_in_any_case(scheme: str) -> None:
     assert ask(sign(), scheme=scheme) == Principal("alice", frozenset({"read", "write"}))
 
 
@@ -30,13 +46,13 @@ def test_the_scheme_may_be_written_in_any_case(scheme):
     [(RSA, "RS256"), (RSA, "RS512"), (RSA, "PS256"), (EC, "ES256"), (EC384, "ES384"), (ED, "Ed25519"), (ED, "EdDSA")],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_every_allowed_algorithm_works_with_its_type_of_key(key, algorithm):
-    assert ask(sign(key=key, algorithm=algorithm)).name == "alice"
+def test_every_allowed_algorithm_works_with_its_type_of_key(key: jwk.Key, algorithm: str) -> None:
+    assert accepted(sign(key=key, algorithm=algorithm)).name == "alice"
 
 
 @pytest.mark.parametrize("changes", [{"aud": ["x", "mcp"]}, {"aud": "https://mcp.example.com"}, {"iat": None}])
-def test_lawful_variants_are_accepted(changes):
-    assert ask(sign(claims(**changes))).name == "alice"
+def test_lawful_variants_are_accepted(changes: dict[str, Any]) -> None:
+    assert accepted(sign(claims(**changes))).name == "alice"
 
 
 @pytest.mark.parametrize(
@@ -48,30 +64,30 @@ def test_lawful_variants_are_accepted(changes):
         ({"scope": "a", "scp": ["b"]}, {"a", "b"}),
     ],
 )
-def test_scopes_come_from_scope_and_scp(changes, scopes):
-    assert ask(sign(claims(**changes))).scopes == scopes
+def test_scopes_come_from_scope_and_scp(changes: dict[str, Any], scopes: set[str]) -> None:
+    assert accepted(sign(claims(**changes))).scopes == scopes
 
 
 @pytest.mark.parametrize("changes", [{"exp": NOW - 10}, {"nbf": NOW + 10}, {"iat": NOW + 10}])
-def test_clocks_may_differ_a_little(changes):
-    assert ask(sign(claims(**changes))).name == "alice"
+def test_clocks_may_differ_a_little(changes: dict[str, float]) -> None:
+    assert accepted(sign(claims(**changes))).name == "alice"
 
 
-def test_headers_that_mean_nothing_to_us_are_ignored():
+def test_headers_that_mean_nothing_to_us_are_ignored() -> None:
     header = {"cat": "x", "typ": "at+JWT", "jku": "https://evil.example/keys"}
-    assert ask(sign(header=header)).name == "alice"
+    assert accepted(sign(header=header)).name == "alice"
 
 
 @pytest.mark.parametrize("sent", [None, b"", b"Basic YTpi", b"Bearer", b"Bearertoken", b"eyJ.a.b", b"Token x"])
-def test_what_is_no_bearer_token_is_left_to_others(sent):
+def test_what_is_no_bearer_token_is_left_to_others(sent: bytes | None) -> None:
     tokens = BearerTokens(SETTINGS, KEYS, clock=Clock())
     headers = Headers([] if sent is None else [(b"authorization", sent)])
     assert asyncio.run(tokens(headers)) is None
 
 
-def test_the_library_is_not_loaded_before_it_is_needed():
+def test_the_library_is_not_loaded_before_it_is_needed() -> None:
     code = "import sys, hubbub.security.jwt, hubbub.security.gate; assert 'joserfc' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 # -- the memory of verified tokens ---------------------------------------------
@@ -80,36 +96,40 @@ def test_the_library_is_not_loaded_before_it_is_needed():
 class CountingKeys:
     """Counts how often a key was needed."""
 
-    def __init__(self):
+    generation = 0
+
+    def __init__(self) -> None:
         self.asked = 0
 
-    async def find(self, kid, algorithm):
+    async def find(self, kid: str | None, algorithm: str) -> VerifyingKey | None:
         self.asked += 1
         return await KEYS.find(kid, algorithm)
 
 
-def test_a_token_is_verified_once_in_a_while():
+def test_a_token_is_verified_once_in_a_while() -> None:
     keys, clock = CountingKeys(), Clock()
     tokens = BearerTokens(SETTINGS, keys, clock=clock)
     token = sign(claims(exp=NOW + 3600))
     assert ask(token, tokens=tokens) is ask(token, tokens=tokens)
     assert keys.asked == 1
     clock.now += bounds.VERIFIED_TOKEN_S
-    assert ask(token, tokens=tokens).name == "alice"
+    assert accepted(token, tokens=tokens).name == "alice"
     assert keys.asked == 2
 
 
-def test_a_verified_token_still_expires():
-    clock = Clock()
-    tokens = BearerTokens(SETTINGS, KEYS, clock=clock)
+def test_a_verified_token_still_expires() -> None:
+    keys, clock = CountingKeys(), Clock()
+    tokens = BearerTokens(SETTINGS, keys, clock=clock)
     token = sign(claims(exp=NOW + 60))
-    assert ask(token, tokens=tokens).name == "alice"
+    assert accepted(token, tokens=tokens).name == "alice"
     clock.now = NOW + 60 + bounds.CLOCK_LEEWAY_S
     assert_refused(ask(token, tokens=tokens))
-    assert not tokens._verified
+    clock.now = NOW
+    assert accepted(token, tokens=tokens).name == "alice"
+    assert keys.asked == 3
 
 
-def test_the_memory_is_bounded_and_forgets_who_came_longest_ago(monkeypatch):
+def test_the_memory_is_bounded_and_forgets_who_came_longest_ago(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "VERIFIED_TOKENS", 2)
     keys = CountingKeys()
     tokens = BearerTokens(SETTINGS, keys, clock=Clock())
@@ -121,11 +141,19 @@ def test_the_memory_is_bounded_and_forgets_who_came_longest_ago(monkeypatch):
     assert keys.asked == 3
     ask(two, tokens=tokens)
     assert keys.asked == 4
-    assert len(tokens._verified) == 2
+    ask(three, tokens=tokens)
+    assert keys.asked == 5
 
 
-def test_a_refused_token_is_not_kept():
-    tokens = BearerTokens(SETTINGS, KEYS, clock=Clock())
+def test_a_refused_token_is_not_kept_and_pushes_out_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "VERIFIED_TOKENS", 1)
+    keys = CountingKeys()
+    tokens = BearerTokens(SETTINGS, keys, clock=Clock())
+    good, expired = sign(), sign(claims(exp=NOW - 3600))
+    assert accepted(good, tokens=tokens).name == "alice"
     for number in range(10):
         ask(f"garbage.{number}.x", tokens=tokens)
-    assert not tokens._verified
+        assert_refused(ask(expired, tokens=tokens))
+        assert keys.asked == number + 2
+    assert accepted(good, tokens=tokens).name == "alice"
+    assert keys.asked == 11

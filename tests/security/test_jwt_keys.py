@@ -1,48 +1,72 @@
 """The keys that tokens are verified with: where they are read from, and what is no key."""
 
 import json
+import time
+from pathlib import Path
+from typing import Any, Never
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from joserfc import jwk
-from tests.security.tokens import EC, ED, ISSUER, KEYS, RSA, Clock, ask, key_set, sign
+from tests.security.tokens import (
+    EC,
+    ED,
+    ISSUER,
+    KEYS,
+    RSA,
+    SETTINGS,
+    Clock,
+    accepted,
+    ask,
+    assert_refused,
+    claims,
+    key_set,
+    sign,
+)
 
-from hubbub import bounds
-from hubbub.errors import SettingsError
-from hubbub.security.jwt import BearerTokens, JwtSettings, open_tokens, read_key_file, read_key_set
+from hubbub import SettingsError, bounds
+from hubbub.security.jwks import FileKeys
+from hubbub.security.jwt import BearerTokens, JwtSettings, open_tokens, read_key_set, read_keys
 
 
-async def _no_fetch(url):
+async def _no_fetch(url: str) -> Never:
     raise AssertionError(f"nothing should be fetched from {url}")
+
+
+def valid_now() -> dict[str, Any]:
+    return claims(iat=time.time() - 5, exp=time.time() + 3600)
+
+
+def opened(file: Path) -> BearerTokens:
+    return open_tokens(JwtSettings(keys=str(file), issuer=ISSUER, audience=("mcp",)), _no_fetch)
 
 
 @pytest.mark.parametrize("key", [RSA, EC, ED], ids=["RSA", "EC", "Ed25519"])
 @pytest.mark.parametrize("form", ["pem", "jwk", "jwks"])
-def test_keys_are_read_from_every_kind_of_file(tmp_path, key, form):
+def test_keys_are_read_from_every_kind_of_file(tmp_path: Path, key: jwk.Key, form: str) -> None:
     file = tmp_path / "key"
     if form == "pem":
+        assert not isinstance(key, jwk.OctKey)
         file.write_bytes(key.as_pem(private=False))
     else:
         file.write_bytes(key_set(key) if form == "jwks" else json.dumps(key.as_dict(private=False)).encode())
     algorithm = {"RSA": "RS256", "EC": "ES256", "OKP": "Ed25519"}[key.key_type]
     settings = JwtSettings(keys=str(file), issuer=ISSUER, audience=("mcp",))
     tokens = open_tokens(settings, _no_fetch)
-    tokens._clock = Clock()
-    assert ask(sign(key=key, algorithm=algorithm), tokens=tokens).name == "alice"
+    assert accepted(sign(valid_now(), key=key, algorithm=algorithm), tokens=tokens).name == "alice"
 
 
-def test_keys_are_fetched_from_an_address():
-    async def fetch(url):
+def test_keys_are_fetched_from_an_address() -> None:
+    async def fetch(url: str) -> bytes:
         assert url == "https://issuer.example/jwks"
         return key_set(RSA)
 
     tokens = open_tokens(JwtSettings(keys="https://issuer.example/jwks", issuer=ISSUER, audience=("mcp",)), fetch)
-    tokens._clock = Clock()
-    assert ask(sign(), tokens=tokens).name == "alice"
+    assert accepted(sign(valid_now()), tokens=tokens).name == "alice"
 
 
-def test_keys_are_not_fetched_in_the_clear():
+def test_keys_are_not_fetched_in_the_clear() -> None:
     with pytest.raises(SettingsError, match="https"):
         open_tokens(JwtSettings(keys="http://issuer.example/jwks", issuer="i", audience=("a",)), _no_fetch)
 
@@ -70,40 +94,62 @@ def test_keys_are_not_fetched_in_the_clear():
     ],
     ids=range(17),
 )
-def test_a_file_without_a_usable_public_key_is_refused(tmp_path, text):
+def test_a_file_without_a_usable_public_key_is_refused(tmp_path: Path, text: bytes) -> None:
     file = tmp_path / "keys.json"
     file.write_bytes(text)
     with pytest.raises(SettingsError, match=r"jwt_keys"):
-        read_key_file(file)
+        opened(file)
 
 
 @pytest.mark.parametrize("form", ["pem", "jwk"])
 @pytest.mark.filterwarnings("ignore:Key size should be")
-def test_a_short_rsa_key_is_refused(tmp_path, form):
+def test_a_short_rsa_key_is_refused(tmp_path: Path, form: str) -> None:
     short = jwk.RSAKey.generate_key(1024)
     file = tmp_path / "key"
     file.write_bytes(short.as_pem(private=False) if form == "pem" else key_set(short))
     with pytest.raises(SettingsError, match=r"jwt_keys"):
-        read_key_file(file)
+        opened(file)
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path):
+def test_a_key_that_is_taken_out_of_the_file_verifies_nothing_any_more(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, now = tmp_path / "keys.json", Clock()
+    file.write_bytes(key_set(RSA, EC))
+    keys = FileKeys(file, read_keys, monotonic=now)
+    tokens = BearerTokens(SETTINGS, keys, clock=Clock())
+    by_rsa, by_ec = sign(), sign(key=EC, algorithm="ES256")
+    assert accepted(by_rsa, tokens=tokens).name == accepted(by_ec, tokens=tokens).name == "alice"
+    file.write_bytes(key_set(EC))
+    now.now += bounds.KEY_FILE_CHECK_S
+    assert_refused(ask(by_rsa, tokens=tokens))
+    assert accepted(by_ec, tokens=tokens).name == "alice"
+    file.write_bytes(b"not finished")
+    now.now += bounds.KEY_FILE_CHECK_S
+    assert accepted(by_ec, tokens=tokens).name == "alice"  # a typing error locks nobody out
+    file.unlink()
+    now.now += bounds.KEY_FILE_CHECK_S
+    assert_refused(ask(by_ec, tokens=tokens))
+    assert [record.getMessage() for record in caplog.records] == ["keys_not_read", "key_file_gone"]
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"jwt_keys"):
-        read_key_file(tmp_path / "missing")
+        opened(tmp_path / "missing")
 
 
 @given(st.binary(max_size=300) | st.recursive(st.none() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["keys", "kty", "kid", "crv", "x"]), inner)).map(lambda value: json.dumps(value).encode()))  # noqa: E501  # fmt: skip
-def test_reading_keys_fails_in_one_way(text):
+def test_reading_keys_fails_in_one_way(text: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         read_key_set(text)
 
 
-def test_one_bad_key_does_not_spoil_the_others():
+def test_one_bad_key_does_not_spoil_the_others() -> None:
     text = json.dumps({"keys": [{"kty": "RSA", "n": "x"}, {"kty": "new"}, RSA.as_dict(private=False)]}).encode()
     assert [key.kid for key in read_key_set(text)] == ["rsa"]
 
 
 @pytest.mark.parametrize("wrong", [{"issuer": ""}, {"audience": ()}, {"audience": ("a", "")}])
-def test_issuer_and_audience_are_needed(wrong):
+def test_issuer_and_audience_are_needed(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="audience"):
         BearerTokens(JwtSettings(**({"keys": "", "issuer": "i", "audience": ("a",)} | wrong)), KEYS)

@@ -1,4 +1,6 @@
 import base64
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,19 +17,19 @@ RECORDS = st.recursive(
 
 
 @given(RECORDS)
-def test_what_was_sealed_opens_again(record):
+def test_what_was_sealed_opens_again(record: object) -> None:
     sealer = Sealer([NEW])
     assert sealer.open("cursor", sealer.seal("cursor", record)) == record
 
 
-def test_two_seals_of_the_same_record_differ_and_tell_nothing():
+def test_two_seals_of_the_same_record_differ_and_tell_nothing() -> None:
     sealer = Sealer([NEW])
     first, second = sealer.seal("p", "hidden"), sealer.seal("p", "hidden")
     assert first != second
     assert b"hidden" not in base64.urlsafe_b64decode(first + "=" * (-len(first) % 4))
 
 
-def test_a_change_of_any_character_is_noticed():
+def test_a_change_of_any_character_is_noticed() -> None:
     sealer = Sealer([NEW])
     text = sealer.seal("p", [1, "name"])
     for position, character in enumerate(text):
@@ -51,25 +53,25 @@ def test_a_change_of_any_character_is_noticed():
         lambda text: "",
     ],
 )
-def test_a_longer_or_shorter_text_is_refused(change):
+def test_a_longer_or_shorter_text_is_refused(change: Callable[..., Any]) -> None:
     sealer = Sealer([NEW])
     with pytest.raises(ValueError, match="not issued here"):
         sealer.open("p", change(sealer.seal("p", 1)))
 
 
 @given(st.text(max_size=100))
-def test_no_text_of_others_opens(text):
+def test_no_text_of_others_opens(text: str) -> None:
     with pytest.raises(ValueError, match="not issued here"):
         Sealer([NEW]).open("p", text)
 
 
-def test_a_seal_serves_one_purpose():
+def test_a_seal_serves_one_purpose() -> None:
     sealer = Sealer([NEW])
     with pytest.raises(ValueError, match="not issued here"):
         sealer.open("round", sealer.seal("cursor", 1))
 
 
-def test_a_seal_expires():
+def test_a_seal_expires() -> None:
     now = [1000.0]
     sealer = Sealer([NEW], clock=lambda: now[0])
     mortal, eternal = sealer.seal("p", 1, lifetime_s=10), sealer.seal("p", 2)
@@ -81,7 +83,7 @@ def test_a_seal_expires():
     assert sealer.open("p", eternal) == 2
 
 
-def test_keys_can_be_rotated():
+def test_keys_can_be_rotated() -> None:
     before = Sealer([OLD]).seal("p", "from before")
     rotated = Sealer([NEW, OLD])
     assert rotated.open("p", before) == "from before"
@@ -93,12 +95,12 @@ def test_keys_can_be_rotated():
         Sealer([NEW, OTHER]).open("p", before)
 
 
-def test_without_a_key_each_sealer_has_its_own():
+def test_without_a_key_each_sealer_has_its_own() -> None:
     with pytest.raises(ValueError, match="not issued here"):
         Sealer().open("p", Sealer().seal("p", 1))
 
 
 @pytest.mark.parametrize("key", [b"", b"short", b"x" * 33])
-def test_a_key_of_another_length_is_refused(key):
+def test_a_key_of_another_length_is_refused(key: bytes) -> None:
     with pytest.raises(ValueError, match="32 bytes"):
         Sealer([NEW, key])

@@ -7,12 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hubbub import Server
-from hubbub.app import _sealer
-from hubbub.errors import SettingsError
-from hubbub.security.sealed import Sealer
-from hubbub.security.sealing_key import kept_key, read_key
-from hubbub.settings import ServeSettings
+from hubbub import Server, SettingsError
+from hubbub.security.sealed import Sealer, kept_key, read_key
 
 
 def test_a_key_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
@@ -41,15 +37,17 @@ def test_where_nothing_can_be_kept_a_passing_key_does(tmp_path: Path, caplog: py
 def test_a_file_that_holds_no_key_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "key").write_text(text)
     with pytest.raises(SettingsError, match="64 hex digits"):
-        _sealer(ServeSettings(sealing_key_file=str(tmp_path / "key")))
+        Server("x").asgi(sealing_key_file=str(tmp_path / "key"))
     with pytest.raises(SettingsError, match="cannot be read"):
-        _sealer(ServeSettings(sealing_key_file=str(tmp_path / "none")))
+        Server("x").asgi(sealing_key_file=str(tmp_path / "none"))
 
 
 def test_a_given_key_opens_what_another_process_sealed_with_it(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("0b" * 32 + "\n")
-    settings = ServeSettings(sealing_key_file=str(tmp_path / "key"))
-    assert _sealer(settings).open("cursor", _sealer(settings).seal("cursor", [1])) == [1]
+    one, other = Server("x"), Server("x")
+    for server in (one, other):
+        server.asgi(sealing_key_file=str(tmp_path / "key"))
+    assert one.sealer.open("cursor", other.sealer.seal("cursor", [1])) == [1]
 
 
 def test_a_server_made_with_a_sealer_keeps_it() -> None:
@@ -75,9 +73,9 @@ def test_the_key_is_read_only_when_something_is_sealed() -> None:
 
 def test_the_data_folder_is_looked_for_only_then(tmp_path: Path) -> None:
     code = (
-        "import sys; from hubbub.app import _sealer; from hubbub.settings import ServeSettings as S; s = _sealer(S());"
-        "assert 'platformdirs' not in sys.modules; s.seal('a', 1)"
+        "import sys; from hubbub import Server; server = Server('x'); server.asgi();"
+        "assert 'platformdirs' not in sys.modules; server.sealer.seal('a', 1)"
     )
     environment = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=60)
     assert len(list(tmp_path.rglob("sealing.key"))) == 1

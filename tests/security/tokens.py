@@ -3,12 +3,15 @@
 import asyncio
 import base64
 import json
+from collections.abc import Sequence
+from typing import Any
 
 from joserfc import jwk, jws
 
+from hubbub import Principal
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.refusal import Refusal
-from hubbub.security.jwks import FixedKeys
+from hubbub.security.jwks import VerifyingKey, select
 from hubbub.security.jwt import BearerTokens, JwtSettings, read_key_set
 
 NOW = 1_900_000_000.0
@@ -23,8 +26,20 @@ ED = jwk.OKPKey.generate_key("Ed25519", {"kid": "ed"})
 EVERY_ALGORITHM = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "Ed25519", "EdDSA"]
 
 
-def key_set(*keys, **changes):
+def key_set(*keys: jwk.Key, **changes: object) -> bytes:
     return json.dumps({"keys": [key.as_dict(private=False) | changes for key in keys]}).encode()
+
+
+class FixedKeys:
+    """Keys that never change."""
+
+    generation = 0
+
+    def __init__(self, keys: Sequence[VerifyingKey]) -> None:
+        self._keys = keys
+
+    async def find(self, kid: str | None, algorithm: str) -> VerifyingKey | None:
+        return select(self._keys, kid, algorithm)
 
 
 KEYS = FixedKeys(read_key_set(key_set(RSA, EC, EC384, ED)))
@@ -33,16 +48,21 @@ KEYS = FixedKeys(read_key_set(key_set(RSA, EC, EC384, ED)))
 class Clock:
     now = NOW
 
-    def __call__(self):
+    def __call__(self) -> float:
         return self.now
 
 
-def claims(**changes):
+def claims(**changes: object) -> dict[str, Any]:
     whole = {"iss": ISSUER, "aud": "mcp", "sub": "alice", "exp": NOW + 600, "iat": NOW - 5, "scope": "read write"}
     return {name: value for name, value in (whole | changes).items() if value is not None}
 
 
-def sign(payload=None, key=RSA, header=None, algorithm="RS256"):
+def sign(
+    payload: dict[str, Any] | bytes | None = None,
+    key: jwk.Key = RSA,
+    header: dict[str, Any] | None = None,
+    algorithm: str = "RS256",
+) -> str:
     whole = {"alg": algorithm, "kid": key.kid, "typ": "JWT"} | (header or {})
     whole = {name: value for name, value in whole.items() if value is not None}
     registry = jws.JWSRegistry(algorithms=EVERY_ALGORITHM, strict_check_header=False)
@@ -50,18 +70,26 @@ def sign(payload=None, key=RSA, header=None, algorithm="RS256"):
     return jws.serialize_compact(whole, body, key, registry=registry)
 
 
-def encoded(value):
+def encoded(value: object) -> str:
     raw = value if isinstance(value, bytes) else json.dumps(value).encode()
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
-def ask(token, *, tokens=None, scheme="Bearer "):
+def ask(
+    token: str | bytes, *, tokens: BearerTokens | None = None, scheme: str = "Bearer "
+) -> Principal | Refusal | None:
     tokens = tokens or BearerTokens(SETTINGS, KEYS, clock=Clock())
     sent = token if isinstance(token, bytes) else token.encode("latin-1")
     return asyncio.run(tokens(Headers([(b"authorization", scheme.encode() + sent)])))
 
 
-def assert_refused(outcome):
+def accepted(token: str | bytes, *, tokens: BearerTokens | None = None) -> Principal:
+    outcome = ask(token, tokens=tokens)
+    assert isinstance(outcome, Principal), outcome
+    return outcome
+
+
+def assert_refused(outcome: object) -> Refusal:
     assert isinstance(outcome, Refusal), outcome
     assert outcome.status == 401
     ((name, challenge),) = outcome.headers

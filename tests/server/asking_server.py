@@ -2,13 +2,11 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
-from tests.server.conversation import Conversation
+from tests.server.conversation import Conversation, Message
 
-from hubbub.server.asking import Ask
-from hubbub.server.context import Context
-from hubbub.server.server import Server
+from hubbub import Ask, Context, Server
 
 
 @dataclass
@@ -21,14 +19,14 @@ class Age:
     age: int
 
 
-def accept(**content):
+def accept(**content: object) -> Message:
     return {"action": "accept", "content": content}
 
 
 class Counted:
     """A server whose tools ask, and how often each of them started and ended."""
 
-    def __init__(self, **options) -> None:
+    def __init__(self, **options: Any) -> None:
         self.server = server = Server("asking", **options)
         self.started: list[str] = []
         self.ended: list[str] = []
@@ -50,12 +48,18 @@ class Counted:
             self.started.append("both")
             name, age = await asyncio.gather(ctx.elicit("Name?", Name, key="name"), ctx.elicit("Age?", Age, key="age"))
             self.ended.append("both")
+            assert name.content is not None
+            assert age.content is not None
             return f"{name.content.name} is {age.content.age}"
 
         @server.tool
         async def one_by_one(ctx: Context) -> str:
             self.started.append("one_by_one")
-            parts = [(await ctx.elicit(f"Part {number}?", Name)).content.name for number in range(3)]
+            parts = []
+            for number in range(3):
+                answer = await ctx.elicit(f"Part {number}?", Name)
+                assert answer.content is not None
+                parts.append(answer.content.name)
             self.ended.append("one_by_one")
             return " ".join(parts)
 
@@ -74,6 +78,7 @@ class Counted:
         def in_a_thread(ctx: Context) -> str:
             self.started.append("in_a_thread")
             answer = ctx.wait(ctx.elicit("Name?", Name, key="who"))
+            assert answer.content is not None
             return f"Hello {answer.content.name}"
 
         @server.tool
@@ -85,6 +90,7 @@ class Counted:
         async def declared_and_asked(ctx: Context, who: Annotated[Name, Ask("Who?")]) -> str:
             self.started.append("declared_and_asked")
             age = await ctx.elicit(f"How old is {who.name}?", Age, key="age")
+            assert age.content is not None
             return f"{who.name} is {age.content.age}"
 
         @server.tool
@@ -97,19 +103,23 @@ class Counted:
         @server.prompt
         async def poem(ctx: Context) -> str:
             answer = await ctx.elicit("About whom?", Name, key="who")
+            assert answer.content is not None
             return f"A poem about {answer.content.name}"
 
         @server.resource("diary:today")
         async def diary(ctx: Context) -> str:
             answer = await ctx.elicit("Whose?", Name, key="who")
+            assert answer.content is not None
             return f"Diary of {answer.content.name}"
 
 
-def call(tool, **arguments):
+def call(tool: str, **arguments: object) -> Message:
     return {"name": tool, "arguments": arguments}
 
 
-async def ask_again(client: Conversation, params, first, responses, **options):
+async def ask_again(
+    client: Conversation, params: Message, first: Message, responses: object, **options: Any
+) -> Message:
     """Repeat a request with answers and the state that came with the questions."""
     more = {"inputResponses": responses}
     if "requestState" in first:
@@ -117,5 +127,5 @@ async def ask_again(client: Conversation, params, first, responses, **options):
     return await client.ask(options.pop("method", "tools/call"), params | more, **options)
 
 
-def text(answer):
-    return answer["result"]["content"][0]["text"]
+def text(answer: Message) -> str:
+    return str(answer["result"]["content"][0]["text"])

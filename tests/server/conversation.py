@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from hubbub.app import connector
-from hubbub.server.server import Server
-from hubbub.transports.memory import MemoryLink
+from tests.server.raw_link import RawLink
+
+from hubbub import Server
 
 PLAIN = "plain"
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -24,7 +24,10 @@ ERAS = {"plain": PLAIN, "legacy": "2025-11-25", "modern": MODERN}
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
 SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
-EVERYTHING = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
+EVERYTHING: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
+
+LONG_S = 3600.0
+"""The deadline of the test comes first."""
 
 Message = dict[str, Any]
 
@@ -36,7 +39,7 @@ def modern_meta(capabilities: Message | None = None, **more: Any) -> Message:
 class Conversation:
     """One client. Requests from the server are answered by `reply_with`, everything else that arrives is in `heard`."""
 
-    def __init__(self, link: MemoryLink, dialect: str, capabilities: Message) -> None:
+    def __init__(self, link: RawLink, dialect: str, capabilities: Message) -> None:
         self.link = link
         self.dialect = dialect
         self.capabilities = capabilities
@@ -66,15 +69,15 @@ class Conversation:
         """Send a notification."""
         self.send({"jsonrpc": "2.0", "method": method} | ({} if params is None else {"params": params}))
 
-    async def next(self, timeout_s: float = 10.0) -> Any:
+    async def next(self, timeout_s: float = LONG_S) -> Any:
         """The next message, whatever it is."""
         return json.loads(await self.link.receive(timeout_s))
 
-    async def answer_to(self, identifier: Any, timeout_s: float = 10.0) -> Message:
+    async def answer_to(self, identifier: Any, timeout_s: float = LONG_S) -> Message:
         """The whole answer to a request; what comes before it is kept or replied to."""
         key = json.dumps(identifier)
         while key not in self.answers:
-            self._take(await self.next(timeout_s))
+            self.take(await self.next(timeout_s))
         return self.answers.pop(key)
 
     async def ask(self, method: str, params: Message | None = None, **options: Any) -> Message:
@@ -91,7 +94,8 @@ class Conversation:
         """A request that must fail."""
         answer = await self.ask(method, params, **options)
         assert "result" not in answer, answer
-        return answer["error"]
+        error: Message = answer["error"]
+        return error
 
     async def call(self, tool: str, arguments: Message | None = None, **options: Any) -> Any:
         """A tool call that must have a result, failed or not."""
@@ -106,7 +110,7 @@ class Conversation:
         """The parameters of every notification of this method so far."""
         return [message.get("params", {}) for message in self.heard if message.get("method") == method]
 
-    def _take(self, message: Any) -> None:
+    def take(self, message: Any) -> None:
         if isinstance(message, dict) and "method" not in message:
             key = json.dumps(message["id"])
             assert key not in self.answers, f"answered twice: {message}"
@@ -124,7 +128,7 @@ async def conversing(
 ) -> AsyncIterator[Conversation]:
     """A client that has said hello in the way of its dialect."""
     capabilities = EVERYTHING if capabilities is None else capabilities
-    async with MemoryLink(connector(server)) as link:
+    async with RawLink(server) as link:
         client = Conversation(link, dialect, capabilities)
         if dialect in LEGACY:
             info = {"name": "test", "version": "1"}

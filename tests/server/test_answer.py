@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from tests.server.conversation import ERAS, MODERN, conversing
 
-from hubbub.errors import InvalidParams, ToolError
-from hubbub.server.server import Server
+from hubbub import InvalidParams, Server, ToolError
 
 
 class Unwritable:
@@ -86,14 +85,14 @@ def failing_server() -> Server:
 
 
 @pytest.fixture(autouse=True)
-def unlogged_handlers(monkeypatch):
+def unlogged_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A captured traceback with half a surrogate pair in it cannot cross from a test worker."""
     monkeypatch.setattr(logging.getLogger("hubbub.handlers"), "disabled", True)
 
 
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
 @pytest.mark.parametrize("tool", [tool.name for tool in failing_server().tools])
-async def test_a_tool_that_fails_in_any_way_is_answered_once(dialect, tool):
+async def test_a_tool_that_fails_in_any_way_is_answered_once(dialect: str, tool: str) -> None:
     async with conversing(failing_server(), dialect) as client:
         answer = await client.ask("tools/call", {"name": tool})
         assert "error" in answer or answer["result"]["isError"] is True
@@ -114,32 +113,34 @@ async def test_a_tool_that_fails_in_any_way_is_answered_once(dialect, tool):
         ),
     ],
 )
-async def test_other_handlers_that_fail_in_any_way_are_answered_with_an_error(dialect, method, params):
+async def test_other_handlers_that_fail_in_any_way_are_answered_with_an_error(
+    dialect: str, method: str, params: dict[str, Any]
+) -> None:
     async with conversing(failing_server(), dialect) as client:
         assert isinstance((await client.error(method, params))["code"], int)
 
 
-async def test_a_tool_that_exits_says_so():
+async def test_a_tool_that_exits_says_so() -> None:
     async with conversing(failing_server(), MODERN) as client:
         failure = (await client.call("leaves"))["structuredContent"]["error"]
     assert failure["type"] == "tool_error"
     assert "exit code 3" in failure["message"]
 
 
-async def test_what_json_cannot_carry_is_left_out_of_an_error():
+async def test_what_json_cannot_carry_is_left_out_of_an_error() -> None:
     async with conversing(failing_server()) as client:
         assert await client.error("tools/call", {"name": "gives_unwritable_data"}) == {"code": -32002, "message": "no"}
         error = await client.error("tools/call", {"name": "names_a_strange_file"})
         assert error == {"code": -32002, "message": "no such file: caf?"}
 
 
-async def test_an_unexpected_failure_tells_the_caller_nothing_of_the_inside(caplog):
+async def test_an_unexpected_failure_tells_the_caller_nothing_of_the_inside(caplog: pytest.LogCaptureFixture) -> None:
     async with conversing(failing_server()) as client:
         error = await client.error("tools/call", {"name": "returns_broken_text"})
     assert error == {"code": -32603, "message": "Internal error"}
     assert "tools/call failed" in caplog.text
 
 
-async def test_a_tool_failure_without_words_names_its_kind():
+async def test_a_tool_failure_without_words_names_its_kind() -> None:
     async with conversing(failing_server()) as client:
         assert (await client.error("tools/call", {"name": "raises_nothing_said"}))["message"] == "ValueError"

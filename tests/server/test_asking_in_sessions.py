@@ -1,17 +1,20 @@
 """The tools that ask, called in a session, where the client is asked while the call is open, and by plain callers, who
 cannot be asked."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from tests.server.asking_server import Counted, accept, call, text
-from tests.server.conversation import LEGACY, PLAIN, conversing
+from tests.server.conversation import LEGACY, PLAIN, Message, conversing
 
 
-def person(**content):
+def person(**content: object) -> Callable[[Message], Message]:
     return lambda message: {"result": accept(**content)}
 
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
-async def test_in_a_session_the_client_is_asked_while_the_call_is_open(version):
+async def test_in_a_session_the_client_is_asked_while_the_call_is_open(version: str) -> None:
     counted = Counted()
     async with conversing(counted.server, version) as client:
         client.reply_with = person(name="Ada")
@@ -25,7 +28,7 @@ async def test_in_a_session_the_client_is_asked_while_the_call_is_open(version):
     assert len(counted.server.rounds) == 0
 
 
-async def test_in_a_session_questions_asked_together_are_open_together():
+async def test_in_a_session_questions_asked_together_are_open_together() -> None:
     async with conversing(Counted().server, "2025-11-25") as client:
         identifier = client.begin("tools/call", call("both_at_once"))
         questions = [await client.next() for _ in range(2)]
@@ -36,8 +39,8 @@ async def test_in_a_session_questions_asked_together_are_open_together():
 
 
 @pytest.mark.parametrize("version", LEGACY)
-async def test_in_a_session_models_and_roots_are_asked(version):
-    def reply(message):
+async def test_in_a_session_models_and_roots_are_asked(version: str) -> None:
+    def reply(message: Message) -> Message:
         if message["method"] == "roots/list":
             return {"result": {"roots": [{"uri": "file:///a"}]}}
         return {"result": {"role": "assistant", "content": {"type": "text", "text": "word"}, "model": "m"}}
@@ -48,7 +51,7 @@ async def test_in_a_session_models_and_roots_are_asked(version):
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_in_a_session_a_person_may_refuse(action):
+async def test_in_a_session_a_person_may_refuse(action: str) -> None:
     async with conversing(Counted().server, "2025-11-25") as client:
         client.reply_with = lambda message: {"result": {"action": action}}
         assert (await client.call("greet"))["content"][0]["text"] == action
@@ -63,21 +66,21 @@ async def test_in_a_session_a_person_may_refuse(action):
         {"error": "nonsense"},
     ],
 )
-async def test_in_a_session_an_error_in_reply_fails_the_tool(reply):
+async def test_in_a_session_an_error_in_reply_fails_the_tool(reply: dict[str, Any]) -> None:
     async with conversing(Counted().server, "2025-11-25") as client:
         client.reply_with = lambda message: reply
         assert (await client.call("greet"))["isError"] is True
 
 
 @pytest.mark.parametrize("result", [None, 5, {}, [], {"action": "maybe"}, accept(name=5), accept()])
-async def test_in_a_session_a_wrong_reply_ends_the_call_with_an_error(result):
+async def test_in_a_session_a_wrong_reply_ends_the_call_with_an_error(result: object) -> None:
     async with conversing(Counted().server, "2025-11-25") as client:
         client.reply_with = lambda message: {"result": result}
         answer = await client.ask("tools/call", call("greet"))
         assert "error" in answer or answer["result"]["isError"]
 
 
-async def test_in_a_session_a_cancelled_call_withdraws_its_question():
+async def test_in_a_session_a_cancelled_call_withdraws_its_question() -> None:
     counted = Counted()
     async with conversing(counted.server, "2025-11-25") as client:
         client.begin("tools/call", call("greet"), id="c")
@@ -92,7 +95,7 @@ async def test_in_a_session_a_cancelled_call_withdraws_its_question():
         assert client.heard == []
 
 
-async def test_in_a_session_a_client_that_leaves_ends_its_questions():
+async def test_in_a_session_a_client_that_leaves_ends_its_questions() -> None:
     counted = Counted()
     async with conversing(counted.server, "2025-11-25") as client:
         client.begin("tools/call", call("greet"), id="c")
@@ -101,7 +104,7 @@ async def test_in_a_session_a_client_that_leaves_ends_its_questions():
         assert (await client.answer_to("c"))["result"]["isError"] is True
 
 
-async def test_a_plain_caller_is_told_that_it_cannot_be_asked():
+async def test_a_plain_caller_is_told_that_it_cannot_be_asked() -> None:
     async with conversing(Counted().server, PLAIN) as client:
         for tool, arguments in (("greet", {}), ("book", {"flight": "X1"}), ("everything", {})):
             assert (await client.error("tools/call", call(tool, **arguments)))["code"] == -32002

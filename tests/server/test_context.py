@@ -2,16 +2,17 @@
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, get_args
 
 import pytest
 from tests.server.conversation import DIALECTS, LEGACY, MODERN, PLAIN, conversing
 
+from hubbub import Ask, Client, Context, DefinitionError, LogLevel, Server
 from hubbub.protocol.model import LOG_LEVELS
-from hubbub.server.asking import Ask
-from hubbub.server.context import Context
-from hubbub.server.server import Server
+from hubbub.server.server import Lifespan
 
 PROGRESS = "notifications/progress"
 MESSAGE = "notifications/message"
@@ -23,8 +24,13 @@ class Name:
     name: str
 
 
-def working_server() -> Server:
-    server = Server("working")
+class WorkingServer(Server):
+    late: list[asyncio.Future[None]]
+    """What a tool left behind."""
+
+
+def working_server() -> WorkingServer:
+    server = WorkingServer("working")
     server.late = []
 
     @server.tool
@@ -53,7 +59,7 @@ def working_server() -> Server:
 
     @server.tool
     async def logs(ctx: Context) -> str:
-        for level in LOG_LEVELS:
+        for level in get_args(LogLevel):
             await ctx.log(level, {"level": level}, logger="tests")
         return "done"
 
@@ -83,7 +89,9 @@ def working_server() -> Server:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("token", ["a", 7, 0, "", -3])
-async def test_progress_is_reported_under_the_token_of_the_request_and_before_its_answer(dialect, token):
+async def test_progress_is_reported_under_the_token_of_the_request_and_before_its_answer(
+    dialect: str, token: int | str
+) -> None:
     async with conversing(working_server(), dialect) as client:
         identifier = client.begin("tools/call", {"name": "work"}, meta={"progressToken": token})
         first, second, answer = [await client.next() for _ in range(3)]
@@ -98,14 +106,14 @@ async def test_progress_is_reported_under_the_token_of_the_request_and_before_it
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("meta", [{}, {"progressToken": None}, {"progressToken": {}}, {"progressToken": True}])
-async def test_without_a_token_there_is_no_progress(dialect, meta):
+async def test_without_a_token_there_is_no_progress(dialect: str, meta: dict[str, Any]) -> None:
     async with conversing(working_server(), dialect) as client:
         assert (await client.call("work", meta=meta))["content"][0]["text"] == "done"
         assert client.heard == []
 
 
 @pytest.mark.parametrize("dialect", [PLAIN, "2025-11-25", MODERN])
-async def test_nothing_is_reported_after_the_answer(dialect):
+async def test_nothing_is_reported_after_the_answer(dialect: str) -> None:
     server = working_server()
     async with conversing(server, dialect) as client:
         meta = {"progressToken": 1} | ({LEVEL_KEY: "debug"} if dialect == MODERN else {})
@@ -120,7 +128,7 @@ async def test_nothing_is_reported_after_the_answer(dialect):
 
 
 @pytest.mark.parametrize("dialect", LEGACY)
-async def test_a_synchronous_tool_runs_in_a_thread_and_reports_from_there(dialect):
+async def test_a_synchronous_tool_runs_in_a_thread_and_reports_from_there(dialect: str) -> None:
     async with conversing(working_server(), dialect) as client:
         result = await client.call("work_in_a_thread", meta={"progressToken": 1})
         assert result["content"][0]["text"].startswith("hubbub-tool")
@@ -128,8 +136,8 @@ async def test_a_synchronous_tool_runs_in_a_thread_and_reports_from_there(dialec
         assert [note["data"] for note in client.notes(MESSAGE)] == ["from a thread"]
 
 
-async def test_synchronous_tools_block_nobody():
-    server, barrier = Server("s"), threading.Barrier(4, timeout=10)
+async def test_synchronous_tools_block_nobody() -> None:
+    server, barrier = Server("s"), threading.Barrier(4, timeout=60)
 
     @server.tool
     def meet() -> str:
@@ -142,7 +150,7 @@ async def test_synchronous_tools_block_nobody():
 
 
 @pytest.mark.parametrize("dialect", ["2025-11-25", MODERN])
-async def test_a_synchronous_tool_that_waits_ends_with_its_call(dialect):
+async def test_a_synchronous_tool_that_waits_ends_with_its_call(dialect: str) -> None:
     server = Server("s")
     ended, told = threading.Event(), []
 
@@ -165,18 +173,18 @@ async def test_a_synchronous_tool_that_waits_ends_with_its_call(dialect):
             client.begin("tools/call", {"name": "asks"}, id="c")
             assert (await client.next())["method"] == "elicitation/create"
             client.tell("notifications/cancelled", {"requestId": "c"})
-        assert await asyncio.to_thread(ended.wait, 10)
+        assert await asyncio.to_thread(ended.wait, 60)
     assert told == ["ConnectionClosed"]
 
 
-async def test_a_synchronous_tool_notices_at_its_next_report_that_it_was_cancelled():
+async def test_a_synchronous_tool_notices_at_its_next_report_that_it_was_cancelled() -> None:
     server = Server("s")
     started, cancelled, ended = threading.Event(), threading.Event(), threading.Event()
 
     @server.tool
     def works(ctx: Context) -> str:
         started.set()
-        cancelled.wait(10)
+        cancelled.wait(60)
         try:
             ctx.wait(ctx.progress(1))
         finally:
@@ -185,11 +193,11 @@ async def test_a_synchronous_tool_notices_at_its_next_report_that_it_was_cancell
 
     async with conversing(server) as client:
         client.begin("tools/call", {"name": "works"}, id="c", meta={"progressToken": 1})
-        assert await asyncio.to_thread(started.wait, 10)
+        assert await asyncio.to_thread(started.wait, 60)
         client.tell("notifications/cancelled", {"requestId": "c"})
         await client.settle()
         cancelled.set()
-        assert await asyncio.to_thread(ended.wait, 10)
+        assert await asyncio.to_thread(ended.wait, 60)
         await client.settle()
         assert client.heard == []
 
@@ -199,7 +207,7 @@ async def test_a_synchronous_tool_notices_at_its_next_report_that_it_was_cancell
 
 @pytest.mark.parametrize("version", LEGACY)
 @pytest.mark.parametrize("level", [None, *LOG_LEVELS])
-async def test_a_session_hears_messages_of_its_level_and_above(version, level):
+async def test_a_session_hears_messages_of_its_level_and_above(version: str, level: str | None) -> None:
     async with conversing(working_server(), version) as client:
         if level is not None:
             assert await client.result("logging/setLevel", {"level": level}) == {}
@@ -211,7 +219,7 @@ async def test_a_session_hears_messages_of_its_level_and_above(version, level):
 
 
 @pytest.mark.parametrize("level", [None, *LOG_LEVELS])
-async def test_a_modern_request_names_its_own_level(level):
+async def test_a_modern_request_names_its_own_level(level: str | None) -> None:
     async with conversing(working_server(), MODERN) as client:
         await client.call("logs", meta={} if level is None else {LEVEL_KEY: level})
         heard = [note["level"] for note in client.notes(MESSAGE)]
@@ -221,13 +229,13 @@ async def test_a_modern_request_names_its_own_level(level):
         assert client.heard == []
 
 
-async def test_a_plain_caller_hears_no_messages():
+async def test_a_plain_caller_hears_no_messages() -> None:
     async with conversing(working_server(), PLAIN) as client:
         await client.call("logs")
         assert client.heard == []
 
 
-async def test_there_is_a_short_form_for_the_usual_levels():
+async def test_there_is_a_short_form_for_the_usual_levels() -> None:
     async with conversing(working_server(), "2025-11-25") as client:
         await client.result("logging/setLevel", {"level": "debug"})
         await client.call("short_logs")
@@ -235,7 +243,7 @@ async def test_there_is_a_short_form_for_the_usual_levels():
     assert heard == [("debug", "d"), ("info", "i"), ("warning", "w"), ("error", "e")]
 
 
-async def test_the_level_of_one_session_is_not_that_of_another():
+async def test_the_level_of_one_session_is_not_that_of_another() -> None:
     server = working_server()
     async with conversing(server, "2025-11-25") as quiet, conversing(server, "2025-11-25") as other:
         await quiet.result("logging/setLevel", {"level": "emergency"})
@@ -248,7 +256,7 @@ async def test_the_level_of_one_session_is_not_that_of_another():
 # -- the caller --------------------------------------------------------------------
 
 
-async def test_a_handler_sees_who_calls_and_what_the_lifespan_yielded():
+async def test_a_handler_sees_who_calls_and_what_the_lifespan_yielded() -> None:
     server = working_server()
     async with conversing(server, "2025-06-18") as client:
         result = (await client.call("who"))["structuredContent"]
@@ -259,13 +267,11 @@ async def test_a_handler_sees_who_calls_and_what_the_lifespan_yielded():
         assert (await client.call("who"))["structuredContent"]["name"] is None
 
 
-async def test_the_lifespan_is_open_while_the_server_runs():
-    from contextlib import asynccontextmanager
-
+async def test_the_lifespan_is_open_while_the_server_runs() -> None:
     events = []
 
     @asynccontextmanager
-    async def lifespan(server):
+    async def lifespan(server: Server) -> AsyncIterator[str]:
         events.append("open")
         yield "the state"
         events.append("closed")
@@ -274,12 +280,44 @@ async def test_the_lifespan_is_open_while_the_server_runs():
 
     @server.tool
     async def state(ctx: Context) -> str:
-        return ctx.lifespan
+        return str(ctx.lifespan)
 
     async with server.running(), conversing(server) as client:
         assert await client.result("state") == "the state"
         assert events == ["open"]
     assert events == ["open", "closed"]
+
+
+async def test_further_lifespans_leave_the_value_of_the_servers_own() -> None:
+    events = []
+
+    def named(name: str) -> Lifespan:
+        @asynccontextmanager
+        async def lifespan(server: Server) -> AsyncIterator[str]:
+            events.append(f"open {name}")
+            yield name
+            events.append(f"close {name}")
+
+        return lifespan
+
+    server = Server("s")
+    server.add_lifespan(named("first"))
+    server.lifespan(named("own"))
+    server.add_lifespan(named("second"))
+
+    @server.tool
+    async def state(ctx: Context) -> str:
+        return str(ctx.lifespan)
+
+    async with Client(server) as client:
+        assert (await client.call_tool("state")).text == "own"
+    assert events == ["open own", "open first", "open second", "close second", "close first", "close own"]
+
+
+def test_a_second_lifespan_is_refused_instead_of_replacing_the_first() -> None:
+    server = Server("s", lifespan=lambda server: nullcontext())
+    with pytest.raises(DefinitionError, match="add_lifespan"):
+        server.lifespan(lambda server: nullcontext())
 
 
 # -- pages to open -----------------------------------------------------------------
@@ -303,7 +341,7 @@ def url_server() -> Server:
     return server
 
 
-async def test_a_page_is_opened_by_clients_that_can():
+async def test_a_page_is_opened_by_clients_that_can() -> None:
     async with conversing(url_server(), "2025-11-25") as client:
         client.reply_with = lambda message: {"result": {"action": "accept"}}
         for _ in range(2):
@@ -325,7 +363,9 @@ async def test_a_page_is_opened_by_clients_that_can():
         ("declared_form", {"url": {}}, {"form": {}}),
     ],
 )
-async def test_a_mode_that_a_client_lacks_is_not_used(tool, declared, required):
+async def test_a_mode_that_a_client_lacks_is_not_used(
+    tool: str, declared: dict[str, Any], required: dict[str, Any]
+) -> None:
     async with conversing(url_server(), MODERN, {"elicitation": declared}) as client:
         error = await client.error("tools/call", {"name": tool})
         assert error["code"] == -32021
@@ -335,7 +375,7 @@ async def test_a_mode_that_a_client_lacks_is_not_used(tool, declared, required):
 
 
 @pytest.mark.parametrize("declared", [{}, {"form": {}}, {"form": {}, "url": {}}])
-async def test_a_form_needs_no_mode_to_be_declared(declared):
+async def test_a_form_needs_no_mode_to_be_declared(declared: dict[str, Any]) -> None:
     async with conversing(url_server(), MODERN, {"elicitation": declared}) as client:
         for tool in ("form", "declared_form"):
             assert (await client.call(tool))["resultType"] == "input_required"

@@ -4,11 +4,9 @@ from typing import Annotated, Any
 
 import pytest
 from msgspec import Meta
+from tests.server.raw_link import RawLink
 
-from hubbub.app import connector
-from hubbub.server.resources import ProvidedResource, ResourceDetails
-from hubbub.server.server import Server
-from hubbub.transports.memory import MemoryLink
+from hubbub import ProvidedResource, ResourceDetails, Server
 
 WELCOME = "Welcome to the MCP TypeScript Server!..."
 
@@ -111,8 +109,8 @@ HEALTH = '{"name":"health","inputSchema":{"type":"object","properties":{},"addit
         ),
     ],
 )
-async def test_an_example_of_the_contract_is_answered_to_the_byte(request_, answer):
-    async with MemoryLink(connector(dingdong())) as link:
+async def test_an_example_of_the_contract_is_answered_to_the_byte(request_: str, answer: str) -> None:
+    async with RawLink(dingdong()) as link:
         link.send(request_.encode())
         assert (await link.receive()).decode() == answer
 
@@ -129,7 +127,7 @@ async def test_an_example_of_the_contract_is_answered_to_the_byte(request_, answ
         ('{"jsonrpc":"2.0","id":1,"method":"echo","params":{"text":"a","more":1}}', -32003),
     ],
 )
-async def test_a_failure_has_the_code_of_the_contract(request_, code):
-    async with MemoryLink(connector(dingdong())) as link:
+async def test_a_failure_has_the_code_of_the_contract(request_: str, code: int) -> None:
+    async with RawLink(dingdong()) as link:
         link.send(request_.encode())
         assert f'"code":{code},' in (await link.receive()).decode()

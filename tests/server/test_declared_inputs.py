@@ -5,7 +5,7 @@ from tests.server.asking_server import Counted, accept, ask_again, call, text
 from tests.server.conversation import MODERN, conversing
 
 
-async def test_a_declared_input_needs_no_state():
+async def test_a_declared_input_needs_no_state() -> None:
     counted = Counted()
     async with conversing(counted.server, MODERN) as client:
         (entry,) = [tool for tool in (await client.result("tools/list"))["tools"] if tool["name"] == "book"]
@@ -25,7 +25,7 @@ async def test_a_declared_input_needs_no_state():
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_a_declined_declared_input_is_a_failed_tool(action):
+async def test_a_declined_declared_input_is_a_failed_tool(action: str) -> None:
     counted = Counted()
     async with conversing(counted.server, MODERN) as client:
         first = await client.call("book", {"flight": "X1"})
@@ -35,7 +35,7 @@ async def test_a_declined_declared_input_is_a_failed_tool(action):
 
 
 @pytest.mark.parametrize("response", [5, None, {}, {"action": 5}, accept(name=5)])
-async def test_a_wrong_declared_input_is_an_error(response):
+async def test_a_wrong_declared_input_is_an_error(response: object) -> None:
     counted = Counted()
     async with conversing(counted.server, MODERN) as client:
         params = call("book", flight="X1") | {"inputResponses": {"seat": response}}
@@ -43,7 +43,7 @@ async def test_a_wrong_declared_input_is_an_error(response):
     assert counted.started == []
 
 
-async def test_wrong_arguments_are_told_when_the_declared_input_is_there():
+async def test_wrong_arguments_are_told_when_the_declared_input_is_there() -> None:
     counted = Counted()
     async with conversing(counted.server, MODERN) as client:
         answer = await ask_again(client, call("book"), {}, {"seat": accept(name="12A")})
@@ -51,7 +51,7 @@ async def test_wrong_arguments_are_told_when_the_declared_input_is_there():
     assert counted.started == []
 
 
-async def test_a_tool_may_declare_and_ask():
+async def test_a_tool_may_declare_and_ask() -> None:
     counted = Counted()
     async with conversing(counted.server, MODERN) as client:
         first = await client.call("declared_and_asked")

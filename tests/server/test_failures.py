@@ -2,16 +2,12 @@
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from tests.server.conversation import ERAS, LEGACY, MODERN, PLAIN, conversing
 
-from hubbub.errors import RemoteError, ToolError
-from hubbub.protocol.content import Text
-from hubbub.protocol.wire import ToolReply
-from hubbub.server.context import Context
-from hubbub.server.server import Server
-from hubbub.server.views import View
+from hubbub import Context, RemoteError, Server, Text, ToolError, ToolErrors, ToolResult, View
 
 
 def make_server() -> Server:
@@ -30,22 +26,22 @@ def make_server() -> Server:
         raise ToolError("not today", code="closed", data={"opens": 9})
 
     @server.tool
-    async def says_it_failed() -> ToolReply:
-        return ToolReply(content=[Text("own words")], is_error=True)
+    async def says_it_failed() -> ToolResult:
+        return ToolResult(content=[Text("own words")], is_error=True)
 
-    @server.tool(plain_code=-32601)
+    @server.tool(errors=ToolErrors(plain_code=-32601))
     async def fixed_code() -> str:
         raise ToolError("no")
 
-    @server.tool(plain_code=-32601)
-    async def fixed_code_of_own_words() -> ToolReply:
-        return ToolReply(content=[Text("own words")], is_error=True)
+    @server.tool(errors=ToolErrors(plain_code=-32601))
+    async def fixed_code_of_own_words() -> ToolResult:
+        return ToolResult(content=[Text("own words")], is_error=True)
 
-    @server.tool(fails_as_result=True)
-    async def always_a_result(flag: bool) -> ToolReply:
+    @server.tool(errors=ToolErrors(as_result=True))
+    async def always_a_result(flag: bool) -> ToolResult:
         if flag:
             raise ToolError("no")
-        return ToolReply(content=[Text("own words")], structured_content={"own": 1}, is_error=True)
+        return ToolResult(content=[Text("own words")], structured_content={"own": 1}, is_error=True)
 
     @server.tool
     async def hidden() -> str:
@@ -58,7 +54,7 @@ def make_server() -> Server:
     return server
 
 
-def failure(kind, message, tool, **more):
+def failure(kind: str, message: str, tool: str, **more: object) -> dict[str, Any]:
     return {"ok": False, "error": {"type": kind, "message": message, "tool": tool, **more}}
 
 
@@ -66,7 +62,7 @@ VISIBLE = ["add", "fails", "refuses", "says_it_failed", "fixed_code", "fixed_cod
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_an_unknown_tool(era):
+async def test_an_unknown_tool(era: str) -> None:
     async with conversing(make_server(), ERAS[era]) as client:
         error = await client.error("tools/call", {"name": "nope", "arguments": {}})
     assert error == {
@@ -77,7 +73,7 @@ async def test_an_unknown_tool(era):
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_an_unknown_resource(era):
+async def test_an_unknown_resource(era: str) -> None:
     async with conversing(make_server(), ERAS[era]) as client:
         error = await client.error("resources/read", {"uri": "no:such"})
     code = {"plain": -32001, "legacy": -32002, "modern": -32602}[era]
@@ -85,7 +81,7 @@ async def test_an_unknown_resource(era):
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_an_unknown_prompt(era):
+async def test_an_unknown_prompt(era: str) -> None:
     async with conversing(make_server(), ERAS[era]) as client:
         error = await client.error("prompts/get", {"name": "nope"})
     assert error == {"code": -32602, "message": "Prompt not found: nope", "data": {"promptName": "nope"}}
@@ -112,7 +108,7 @@ async def test_an_unknown_prompt(era):
         ("completion/complete", {"ref": {"type": "ref/other", "name": "x"}, "argument": {"name": "a", "value": ""}}),
     ],
 )
-async def test_wrong_params_of_a_method(era, method, params):
+async def test_wrong_params_of_a_method(era: str, method: str, params: dict[str, Any]) -> None:
     async with conversing(make_server(), ERAS[era]) as client:
         assert (await client.error(method, params))["code"] == -32602
 
@@ -122,13 +118,23 @@ async def test_wrong_params_of_a_method(era, method, params):
                            ("resources/subscribe", {}), ("resources/unsubscribe", {"uri": []})],
 )  # fmt: skip
 @pytest.mark.parametrize("dialect", [PLAIN, "2025-11-25"])
-async def test_wrong_params_of_a_method_of_sessions(dialect, method, params):
+async def test_wrong_params_of_a_method_of_sessions(dialect: str, method: str, params: dict[str, Any]) -> None:
     async with conversing(make_server(), dialect) as client:
         assert (await client.error(method, params))["code"] == -32602
 
 
+@pytest.mark.parametrize("params", [[1], [], "x", 7, True, None])
+@pytest.mark.parametrize(("tool", "code"), [("add", -32003), ("with.a_dot", -32003), ("fixed_code", -32602)])
+async def test_params_of_a_tool_called_as_a_method_that_are_no_object(tool: str, code: int, params: object) -> None:
+    server = make_server()
+    server.tool(name="with.a_dot")(lambda: "x")
+    async with conversing(server, PLAIN) as client:
+        client.send({"jsonrpc": "2.0", "id": 1, "method": tool, "params": params})
+        assert (await client.next())["error"]["code"] == code
+
+
 @pytest.mark.parametrize("era", ERAS)
-async def test_an_unknown_method(era):
+async def test_an_unknown_method(era: str) -> None:
     async with conversing(make_server(), ERAS[era]) as client:
         error = await client.error("no/such")
     assert error == {"code": -32601, "message": "Method not found: no/such"}
@@ -142,7 +148,7 @@ async def test_an_unknown_method(era):
         ({"a": 1, "c": 2}, "unknown argument `c`; allowed arguments: a, b"),
     ],
 )
-async def test_wrong_arguments_of_a_tool(arguments, message):
+async def test_wrong_arguments_of_a_tool(arguments: dict[str, Any], message: str) -> None:
     params = {"name": "add", "arguments": arguments}
     async with conversing(make_server(), PLAIN) as client:
         assert await client.error("tools/call", params) == {"code": -32003, "message": message}
@@ -156,7 +162,7 @@ async def test_wrong_arguments_of_a_tool(arguments, message):
 
 
 @pytest.mark.parametrize("arguments", [None, [], "text", 5])
-async def test_arguments_that_are_no_object(arguments):
+async def test_arguments_that_are_no_object(arguments: object) -> None:
     params = {"name": "add", "arguments": arguments}
     async with conversing(make_server(), PLAIN) as client:
         assert (await client.error("tools/call", params))["code"] == -32003
@@ -165,7 +171,7 @@ async def test_arguments_that_are_no_object(arguments):
         assert json.loads(result["content"][0]["text"])["error"]["type"] == "validation_error"
 
 
-async def test_a_tool_that_failed():
+async def test_a_tool_that_failed() -> None:
     async with conversing(make_server(), PLAIN) as client:
         error = await client.error("tools/call", {"name": "fails"})
         assert error == {"code": -32002, "message": "it broke, password=***"}
@@ -185,7 +191,7 @@ async def test_a_tool_that_failed():
             assert (own["isError"], own["content"]) == (True, [{"type": "text", "text": "own words"}])
 
 
-async def test_a_tool_that_the_profile_disables():
+async def test_a_tool_that_the_profile_disables() -> None:
     params = {"name": "hidden", "arguments": {}}
     message = "Tool 'hidden' is disabled by the active profile"
     async with conversing(make_server(), PLAIN) as client:
@@ -197,7 +203,7 @@ async def test_a_tool_that_the_profile_disables():
             assert result["structuredContent"] == failure("validation_error", message, "hidden")
 
 
-async def test_a_pack_fixes_the_plain_form_of_its_failures():
+async def test_a_pack_fixes_the_plain_form_of_its_failures() -> None:
     async with conversing(make_server(), PLAIN) as client:
         assert await client.error("tools/call", {"name": "fixed_code"}) == {"code": -32601, "message": "no"}
         error = await client.error("tools/call", {"name": "fixed_code_of_own_words"})
@@ -214,13 +220,26 @@ async def test_a_pack_fixes_the_plain_form_of_its_failures():
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_resource_that_failed_is_not_taken_for_a_missing_one(era):
+async def test_a_resource_that_failed_is_taken_neither_for_a_missing_one_nor_for_a_tool(era: str) -> None:
     async with conversing(make_server(), ERAS[era]) as client:
         error = await client.error("resources/read", {"uri": "known:thing"})
-    assert error == {"code": -32002 if era == "plain" else -32603, "message": "it broke, token=***"}
+    assert error == {"code": -32603, "message": "it broke, token=***"}
 
 
-async def test_a_tool_as_a_method_is_for_plain_callers_only():
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_prompt_that_failed_is_an_internal_error(era: str) -> None:
+    server = Server("prompts")
+
+    @server.prompt
+    async def breaks() -> str:
+        raise ToolError("no words today", code="silent")
+
+    async with conversing(server, ERAS[era]) as client:
+        error = await client.error("prompts/get", {"name": "breaks"})
+    assert error == {"code": -32603, "message": "no words today", "data": {"code": "silent"}}
+
+
+async def test_a_tool_as_a_method_is_for_plain_callers_only() -> None:
     async with conversing(make_server(), PLAIN) as client:
         assert await client.result("add", {"a": 2}) == 3
         assert (await client.error("add", {"a": "x"}))["code"] == -32003
@@ -231,7 +250,7 @@ async def test_a_tool_as_a_method_is_for_plain_callers_only():
             assert (await client.error("add", {"a": 2}))["code"] == -32601
 
 
-async def test_a_tool_cannot_take_the_place_of_a_method():
+async def test_a_tool_cannot_take_the_place_of_a_method() -> None:
     server = Server("s")
 
     @server.tool(name="ping")
@@ -268,7 +287,7 @@ def asking_server() -> Server:
     return server
 
 
-async def test_a_capability_that_is_missing_is_an_error_of_its_own_in_the_modern_era():
+async def test_a_capability_that_is_missing_is_an_error_of_its_own_in_the_modern_era() -> None:
     async with conversing(asking_server(), MODERN, {}) as client:
         error = await client.error("tools/call", {"name": "greet"})
     assert error["code"] == -32021
@@ -276,19 +295,19 @@ async def test_a_capability_that_is_missing_is_an_error_of_its_own_in_the_modern
 
 
 @pytest.mark.parametrize("dialect", LEGACY)
-async def test_a_capability_that_is_missing_is_a_failed_tool_in_a_session(dialect):
+async def test_a_capability_that_is_missing_is_a_failed_tool_in_a_session(dialect: str) -> None:
     async with conversing(asking_server(), dialect, {}) as client:
         result = await client.call("greet")
     assert result["isError"] is True
     assert "elicitation" in result["content"][0]["text"]
 
 
-async def test_a_plain_caller_cannot_be_asked():
+async def test_a_plain_caller_cannot_be_asked() -> None:
     async with conversing(asking_server(), PLAIN) as client:
         assert (await client.error("tools/call", {"name": "greet"}))["code"] == -32002
 
 
-async def test_an_error_of_another_server_is_a_failed_tool():
+async def test_an_error_of_another_server_is_a_failed_tool() -> None:
     async with conversing(asking_server(), "2025-11-25") as client:
         result = await client.call("passes_on")
     assert result["structuredContent"] == failure("tool_error", "from far away", "passes_on")

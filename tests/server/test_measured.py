@@ -3,29 +3,33 @@ import asyncio
 import pytest
 from msgspec import Raw
 
-from hubbub.errors import MethodNotFound, ToolError
-from hubbub.observe import Metrics
-from hubbub.protocol.model import Call, Caller, Meta, Note, RawReply, Reply
+from hubbub import Call, Caller, Meta, MethodNotFound, Note, RawReply, Reply, ToolError, ToolResult
+from hubbub.pack import Metrics
 from hubbub.protocol.revisions import R2026_07_28
-from hubbub.protocol.wire import ToolReply
 from hubbub.server.measured import Measured
 
 
 class Answering:
-    def __init__(self, outcome):
+    def __init__(self, outcome: Reply | BaseException) -> None:
         self.outcome = outcome
-        self.notes = []
+        self.notes: list[Note] = []
 
-    async def request(self, call):
+    async def request(self, call: Call) -> Reply:
         if isinstance(self.outcome, BaseException):
             raise self.outcome
         return self.outcome
 
-    async def notify(self, note):
+    async def notify(self, note: Note) -> None:
         self.notes.append(note)
 
+    def send_nowait(self, note: Note) -> bool:
+        return False
 
-def call(peer):
+    async def release(self) -> None:
+        pass
+
+
+def call(peer: Answering) -> Call:
     caller = Caller(revision=R2026_07_28)
     return Call(id=Raw(b"1"), method="tools/call", raw=Raw(b"{}"), params=None, meta=Meta(), caller=caller, back=peer)
 
@@ -34,8 +38,8 @@ def call(peer):
     ("answer", "outcome"),
     [
         (Reply(), "ok"),
-        (ToolReply(), "ok"),
-        (ToolReply(is_error=True), "tool_error"),
+        (ToolResult(), "ok"),
+        (ToolResult(is_error=True), "tool_error"),
         (ToolError("no"), "tool_error"),
         (MethodNotFound("x"), "error"),
         (RuntimeError(), "error"),
@@ -43,10 +47,10 @@ def call(peer):
     ],
     ids=repr,
 )
-def test_each_call_is_counted_by_how_it_ended(answer, outcome):
+def test_each_call_is_counted_by_how_it_ended(answer: Reply | BaseException, outcome: str) -> None:
     metrics, peer = Metrics(), Answering(answer)
 
-    async def main():
+    async def main() -> None:
         measured = Measured(peer, metrics.call)
         if isinstance(answer, BaseException):
             with pytest.raises(type(answer)):
@@ -55,7 +59,13 @@ def test_each_call_is_counted_by_how_it_ended(answer, outcome):
             assert await measured.request(call(peer)) is answer
 
     asyncio.run(main())
-    assert {key: sum(series.counts) for key, series in metrics._calls.items()} == {("tools/call", "modern", outcome): 1}
+    counted = {
+        tuple(sample.labels[label] for label in ("method", "era", "outcome")): sample.value
+        for family in metrics.collect()
+        for sample in family.samples
+        if sample.name == "hubbub_call_duration_seconds_count"
+    }
+    assert counted == {("tools/call", "modern", outcome): 1}
 
 
 @pytest.mark.parametrize(
@@ -66,14 +76,14 @@ def test_each_call_is_counted_by_how_it_ended(answer, outcome):
         (b'{"isError":"odd"}', "ok"),
     ],
 )
-def test_what_only_passes_through_is_counted_by_what_it_says(body, outcome):
+def test_what_only_passes_through_is_counted_by_what_it_says(body: bytes, outcome: str) -> None:
     recorded = []
     peer = Answering(RawReply(body=Raw(body)))
     asyncio.run(Measured(peer, lambda *values: recorded.append(values[2])).request(call(peer)))
     assert recorded == [outcome]
 
 
-def test_notifications_pass():
+def test_notifications_pass() -> None:
     peer = Answering(Reply())
     asyncio.run(Measured(peer, Metrics().call).notify(Note("notifications/x")))
     assert [note.method for note in peer.notes] == ["notifications/x"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hubbub.server.pack import Pack
+from hubbub import Pack
 
 
 def pack(**options: object) -> Pack:
@@ -27,7 +27,10 @@ def test_looking_for_requirements_does_not_import_them() -> None:
 
 
 def test_the_advice_is_something_to_type() -> None:
-    assert pack(requires=("x",), extra="peers").advice() == "pip install 'hubbub[peers]'"
+    assert (
+        pack(requires=("x",), extra="peers").advice()
+        == "install Hubbub with its extra 'peers' (in a clone: pip install -e '.[peers]')"
+    )
     assert "x" in pack(requires=("x",)).advice()
 
 

@@ -1,19 +1,17 @@
 """Lists in pages, and what happens to them when the list changes in between."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from tests.server.conversation import DIALECTS, MODERN, conversing
 
-from hubbub import bounds
-from hubbub.errors import InvalidParams
+from hubbub import CacheHint, InvalidParams, ProvidedResource, ResourceDetails, Server, Tool, bounds
 from hubbub.security.sealed import Sealer
-from hubbub.server import methods
 from hubbub.server.pages import Places, page
-from hubbub.server.resources import ProvidedResource, ResourceDetails
-from hubbub.server.server import CacheHint, Server
-from hubbub.server.tools import Tool
 
 SEALER = Sealer()
 
@@ -21,27 +19,27 @@ SEALER = Sealer()
 class Listing:
     """A list of names that changes like a registry does."""
 
-    def __init__(self, names):
+    def __init__(self, names: Iterable[str]) -> None:
         self.names: list[str] = []
         self.places = Places()
         for name in names:
             self.add(name)
 
-    def add(self, name):
+    def add(self, name: str) -> None:
         if name not in self.names:
             self.names.append(name)
         self.places.add(name)
 
-    def remove(self, name):
+    def remove(self, name: str) -> None:
         if name in self.names:
             self.names.remove(name)
         self.places.remove(name)
 
-    def page(self, cursor, size=2):
+    def page(self, cursor: str | UnsetType, size: int = 2) -> tuple[list[str], str | UnsetType]:
         return page(self.names, cursor, self.places.__getitem__, SEALER, purpose="names", size=size)
 
 
-def test_pages_hold_everything_once_and_in_order():
+def test_pages_hold_everything_once_and_in_order() -> None:
     listing = Listing("abcde")
     first, cursor = listing.page(UNSET)
     second, cursor = listing.page(cursor)
@@ -50,11 +48,11 @@ def test_pages_hold_everything_once_and_in_order():
 
 
 @pytest.mark.parametrize("names", ["", "a", "ab"])
-def test_a_list_that_fits_on_a_page_has_no_cursor(names):
+def test_a_list_that_fits_on_a_page_has_no_cursor(names: str) -> None:
     assert Listing(names).page(UNSET) == (list(names), UNSET)
 
 
-def test_removing_all_that_was_shown_skips_nothing():
+def test_removing_all_that_was_shown_skips_nothing() -> None:
     listing = Listing("abcdef")
     _, cursor = listing.page(UNSET)
     listing.remove("a")
@@ -62,7 +60,7 @@ def test_removing_all_that_was_shown_skips_nothing():
     assert listing.page(cursor)[0] == ["c", "d"]
 
 
-def test_an_item_that_comes_back_at_the_end_skips_nothing():
+def test_an_item_that_comes_back_at_the_end_skips_nothing() -> None:
     listing = Listing("abcdef")
     _, cursor = listing.page(UNSET)
     listing.remove("b")
@@ -70,7 +68,7 @@ def test_an_item_that_comes_back_at_the_end_skips_nothing():
     assert listing.page(cursor)[0] == ["c", "d"]
 
 
-def test_a_cursor_behind_a_list_that_became_shorter_shows_nothing():
+def test_a_cursor_behind_a_list_that_became_shorter_shows_nothing() -> None:
     listing = Listing("abcd")
     _, cursor = listing.page(UNSET)
     listing.remove("c")
@@ -84,11 +82,13 @@ CHANGES = st.lists(
 
 
 @given(st.lists(st.sampled_from("abcdefghijklmnop"), unique=True), st.integers(1, 4), st.lists(CHANGES, max_size=20))
-def test_changes_between_pages_neither_skip_nor_repeat_what_stayed(names, size, changes_by_page):
+def test_changes_between_pages_neither_skip_nor_repeat_what_stayed(
+    names: list[str], size: int, changes_by_page: list[Any]
+) -> None:
     listing = Listing(names)
     touched: set[str] = set()
     seen: list[str] = []
-    cursor = UNSET
+    cursor: str | UnsetType = UNSET
     for changes in [*changes_by_page, *[[]] * 40]:
         shown, cursor = listing.page(cursor, size)
         seen += shown
@@ -115,14 +115,15 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("cursor", FOREIGN.values(), ids=FOREIGN)
-def test_a_cursor_of_another_list_is_refused(cursor):
+def test_a_cursor_of_another_list_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidParams, match="cursor"):
         Listing("abc").page(cursor)
 
 
-def test_a_changed_cursor_is_refused():
+def test_a_changed_cursor_is_refused() -> None:
     listing = Listing("abcd")
     _, cursor = listing.page(UNSET)
+    assert isinstance(cursor, str)
     for changed in (cursor[:-1], cursor + "A", cursor[::-1]):
         with pytest.raises(InvalidParams, match="cursor"):
             listing.page(changed)
@@ -134,14 +135,14 @@ def test_a_changed_cursor_is_refused():
 class Files:
     """Lists in an order of its own, and not always the same."""
 
-    def __init__(self, uris):
+    def __init__(self, uris: list[str]) -> None:
         self.uris = uris
 
-    def list_resources(self):
+    def list_resources(self) -> list[ResourceDetails]:
         self.uris = self.uris[1:] + self.uris[:1]
         return [ResourceDetails(uri, uri) for uri in [*self.uris, self.uris[0]]]
 
-    async def get_resource(self, uri):
+    async def get_resource(self, uri: str) -> ProvidedResource | None:
         return ProvidedResource(uri, uri, content="x") if uri in self.uris else None
 
 
@@ -149,7 +150,7 @@ async def nothing() -> None:
     """Does nothing."""
 
 
-def large_server(**options) -> Server:
+def large_server(**options: Any) -> Server:
     server = Server("large", **options)
     for number in range(5):
         server.tools.register(Tool(nothing, name=f"tool-{number}"))
@@ -173,18 +174,20 @@ LISTS = [
 
 
 @pytest.fixture
-def small_pages(monkeypatch):
-    monkeypatch.setitem(page.__kwdefaults__, "size", 2)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "PAGE_ITEMS", 2)
 
 
 @pytest.mark.usefixtures("small_pages")
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(("method", "member", "key", "names"), LISTS)
-async def test_every_list_comes_in_pages_and_in_a_fixed_order(dialect, method, member, key, names):
-    assert methods.page is page
+async def test_every_list_comes_in_pages_and_in_a_fixed_order(
+    dialect: str, method: str, member: str, key: str, names: list[str]
+) -> None:
     async with conversing(large_server(), dialect) as client:
         for _ in range(2):
-            listed, params = [], {}
+            listed: list[str] = []
+            params: dict[str, Any] = {}
             while True:
                 result = await client.result(method, params)
                 assert len(result[member]) <= 2
@@ -196,7 +199,7 @@ async def test_every_list_comes_in_pages_and_in_a_fixed_order(dialect, method, m
 
 
 @pytest.mark.usefixtures("small_pages")
-async def test_a_cursor_serves_the_list_that_issued_it_and_no_other():
+async def test_a_cursor_serves_the_list_that_issued_it_and_no_other() -> None:
     async with conversing(large_server()) as client:
         cursor = (await client.result("tools/list"))["nextCursor"]
         for method, *_ in LISTS[1:]:
@@ -205,7 +208,7 @@ async def test_a_cursor_serves_the_list_that_issued_it_and_no_other():
         assert (await stranger.error("tools/list", {"cursor": cursor}))["code"] == -32602
 
 
-async def test_one_page_holds_as_many_as_its_bound():
+async def test_one_page_holds_as_many_as_its_bound() -> None:
     server = Server("s")
     for number in range(bounds.PAGE_ITEMS + 1):
         server.tools.register(Tool(nothing, name=f"t{number}"))
@@ -223,7 +226,9 @@ async def test_one_page_holds_as_many_as_its_bound():
     ("method", "params"),
     [(method, {}) for method, *_ in LISTS] + [("resources/read", {"uri": "file:1"}), ("server/discover", {})],
 )
-async def test_only_modern_results_say_how_long_they_stay_fresh(dialect, method, params):
+async def test_only_modern_results_say_how_long_they_stay_fresh(
+    dialect: str, method: str, params: dict[str, str]
+) -> None:
     if method == "server/discover" and dialect != MODERN:
         return
     async with conversing(large_server(cache=CacheHint(5000, public=True)), dialect) as client:
@@ -233,7 +238,7 @@ async def test_only_modern_results_say_how_long_they_stay_fresh(dialect, method,
     assert hints == (expected if dialect == MODERN else {})
 
 
-async def test_without_a_hint_nothing_is_kept_or_shared():
+async def test_without_a_hint_nothing_is_kept_or_shared() -> None:
     async with conversing(large_server(), MODERN) as client:
         result = await client.result("tools/list")
     assert (result["ttlMs"], result["cacheScope"]) == (0, "private")

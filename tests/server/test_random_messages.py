@@ -3,77 +3,37 @@
 import asyncio
 import json
 from collections import Counter
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.fuzz.server import Name, make_server
 from tests.server.conversation import LEGACY, PLAIN, modern_meta
+from tests.server.raw_link import RawLink
 
-from hubbub.app import connector
-from hubbub.errors import MessageError
+from hubbub import Context, MessageError, Server, bounds
 from hubbub.protocol.jsonrpc import decode_envelope, id_key, salvage_id
-from hubbub.server.asking import Ask
-from hubbub.server.context import Context
-from hubbub.server.server import Server
-from hubbub.transports.memory import MemoryLink
 
-DEADLINE_S = 20.0
-
-
-@dataclass
-class Name:
-    name: str
+DEADLINE_S = 60.0
 
 
 def busy_server() -> Server:
-    server = Server("busy")
-
-    @server.tool
-    async def echo(text: str) -> str:
-        return text
+    server = make_server()
 
     @server.tool
     def in_a_thread(number: int = 1) -> dict[str, int]:
         return {"number": number}
 
     @server.tool
-    async def turns(count: int = 3) -> int:
-        for _ in range(min(count, 5)):
-            await asyncio.sleep(0)
-        return count
-
-    @server.tool
-    async def fails(ctx: Context) -> str:
-        await ctx.progress(1)
-        await ctx.error("about to fail")
-        raise ValueError("failed")
-
-    @server.tool
     async def asks(ctx: Context) -> str:
         return (await ctx.elicit("Name?", Name, key="who")).action
-
-    @server.tool
-    async def declared(who: Annotated[Name, Ask("Who?")]) -> str:
-        return who.name
 
     @server.tool
     async def changes_the_list() -> None:
         server.tool(name="extra")(nothing)
         server.tools.unregister("extra")
         server.resource_updated("file:///a")
-
-    @server.resource("file:///a")
-    async def a() -> str:
-        return "a"
-
-    @server.resource("file:///{name}.txt")
-    async def file(name: str) -> str | None:
-        return name if len(name) > 1 else None
-
-    @server.prompt
-    async def poem(topic: str) -> str:
-        return topic
 
     return server
 
@@ -84,7 +44,7 @@ async def nothing() -> None:
 
 # -- messages ------------------------------------------------------------------------
 
-IDS = st.sampled_from([1, 2, 3, "a", "b", 1.5, None, True, {}, -7, 10**30, "\\", "é"])
+IDS: st.SearchStrategy[Any] = st.sampled_from([1, 2, 3, "a", "b", 1.5, None, True, {}, -7, 10**30, "\\", "é"])
 SCALARS = st.sampled_from([None, True, 0, -1, 1.5, 10**25, "", "x", "tools", "\x00", "é", "\U0001f600"])
 VALUES = st.recursive(
     SCALARS,
@@ -94,14 +54,16 @@ VALUES = st.recursive(
 TOOLS = st.sampled_from(
     ["echo", "in_a_thread", "turns", "fails", "asks", "declared", "changes_the_list", "no_such", "", "tools/call"]
 )
-ARGUMENTS = st.sampled_from([{}, {"text": "hi"}, {"number": 2}, {"count": 4}, {"text": 5}, {"extra": 1}, [], None])
+ARGUMENTS: st.SearchStrategy[Any] = st.sampled_from(
+    [{}, {"text": "hi"}, {"number": 2}, {"count": 4}, {"text": 5}, {"extra": 1}, [], None]
+)
 METHODS = st.sampled_from(
     ["initialize", "ping", "tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read",
      "resources/subscribe", "resources/unsubscribe", "prompts/list", "prompts/get", "completion/complete",
      "logging/setLevel", "server/discover", "subscriptions/listen", "notifications/cancelled",
      "notifications/initialized", "echo", "no/such", ""]
 )  # fmt: skip
-METAS = st.sampled_from(
+METAS: st.SearchStrategy[Any] = st.sampled_from(
     [
         modern_meta(),
         modern_meta({}),
@@ -213,14 +175,16 @@ async def converse(inputs: list[bytes], pauses: list[int]) -> list[Any]:
     """Send everything, end the input, and return all that came back."""
     server = busy_server()
     async with asyncio.timeout(DEADLINE_S), server.running():
-        async with MemoryLink(connector(server)) as link:
+        async with RawLink(server) as link:
             for number, data in enumerate(inputs):
                 link.send(data)
                 for _ in range(pauses[number % len(pauses)]):
                     await asyncio.sleep(0)
             await server.rounds.close()
             await link.finish()
-            assert len(link._duplex._running) == 0
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(bounds, "IN_FLIGHT", 1)
+                assert not link.duplex.is_busy  # as it would be with one call that runs
             received = [json.loads(await link.receive()) for _ in range(link.waiting())]
         assert len(server.audience) == 0
     assert len(server.rounds) == 0
@@ -229,7 +193,7 @@ async def converse(inputs: list[bytes], pauses: list[int]) -> list[Any]:
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(INPUT, st.lists(st.integers(0, 4), min_size=1, max_size=5))
-def test_any_conversation_gets_json_rpc_and_no_answer_too_many(inputs, pauses):
+def test_any_conversation_gets_json_rpc_and_no_answer_too_many(inputs: list[bytes], pauses: list[int]) -> None:
     outgoing = asyncio.run(converse(inputs, pauses))
     for message in outgoing:
         check_message(message)
@@ -277,7 +241,9 @@ def orderly_message(number: int, method: str, params: dict[str, Any], is_modern:
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from([PLAIN, "2025-03-26"]), ORDERLY, st.lists(st.integers(0, 4), min_size=1, max_size=5))
-def test_every_request_with_its_own_id_is_answered_exactly_once_unless_cancelled(dialect, steps, pauses):
+def test_every_request_with_its_own_id_is_answered_exactly_once_unless_cancelled(
+    dialect: str, steps: list[Any], pauses: list[int]
+) -> None:
     inputs, expected, optional = [], set(), set()
     if dialect != PLAIN:
         hello = {"protocolVersion": dialect, "capabilities": {"elicitation": {}}}

@@ -1,17 +1,12 @@
 """Contract 001's registry and events, and how changes reach clients."""
 
 import time
+from typing import Any, Never
 
 import pytest
 from tests.server.conversation import DIALECTS, MODERN, PLAIN, SUBSCRIPTION_KEY, conversing
 
-from hubbub import bounds
-from hubbub.errors import DefinitionError
-from hubbub.server.events import Events, ToolChange
-from hubbub.server.registry import ToolRegistry
-from hubbub.server.server import Server
-from hubbub.server.tools import Tool
-from hubbub.server.views import View
+from hubbub import DefinitionError, Events, Server, Tool, ToolChange, ToolRegistry, View, bounds
 
 CHANGED = "notifications/tools/list_changed"
 
@@ -21,7 +16,7 @@ async def calculator(a: int) -> int:
     return a
 
 
-def tool(name="calculator", **options) -> Tool:
+def tool(name: str = "calculator", **options: Any) -> Tool:
     return Tool(calculator, name=name, **options)
 
 
@@ -38,7 +33,7 @@ class Recorded:
         return [(change.type, change.tool_name) for change in self.changes]
 
 
-def test_a_new_tool_is_added_and_a_known_name_updated_in_its_place():
+def test_a_new_tool_is_added_and_a_known_name_updated_in_its_place() -> None:
     recorded = Recorded()
     registry = recorded.registry
     first, second, replacement = tool("a"), tool("b"), tool("a", description="new")
@@ -50,7 +45,7 @@ def test_a_new_tool_is_added_and_a_known_name_updated_in_its_place():
     assert registry.get("a") is replacement
 
 
-def test_the_registry_answers_what_it_holds():
+def test_the_registry_answers_what_it_holds() -> None:
     registry = Recorded().registry
     assert (registry.size(), registry.names(), registry.all()) == (0, [], [])
     assert registry.get("calculator") is None
@@ -62,7 +57,7 @@ def test_the_registry_answers_what_it_holds():
     assert len(registry) == len(list(registry)) == 1
 
 
-def test_unregister_says_whether_there_was_one():
+def test_unregister_says_whether_there_was_one() -> None:
     recorded = Recorded()
     recorded.registry.register(tool())
     assert recorded.registry.unregister("calculator") is True
@@ -70,31 +65,33 @@ def test_unregister_says_whether_there_was_one():
     assert recorded.told() == [("tool_added", "calculator"), ("tool_removed", "calculator")]
 
 
-def test_clear_tells_of_each_tool_once():
+def test_clear_tells_of_each_tool_once() -> None:
     recorded = Recorded()
     for name in ("a", "b", "c"):
         recorded.registry.register(tool(name))
     recorded.changes.clear()
     recorded.registry.clear(reason="shutting down")
     assert recorded.told() == [("tool_removed", "a"), ("tool_removed", "b"), ("tool_removed", "c")]
-    assert {change.metadata.reason for change in recorded.changes} == {"shutting down"}
+    reasons = [change.metadata.reason for change in recorded.changes if change.metadata]
+    assert reasons == ["shutting down"] * 3
     assert recorded.registry.size() == 0
     recorded.registry.clear()
     assert len(recorded.changes) == 3
 
 
-def test_a_change_carries_when_what_and_why():
+def test_a_change_carries_when_what_and_why() -> None:
     recorded = Recorded()
     before = int(time.time() * 1000)
     recorded.registry.register(tool(), reason="because")
     (change,) = recorded.changes
     assert before <= change.timestamp <= int(time.time() * 1000)
+    assert change.metadata
     assert change.metadata.description == "Calculates."
     assert change.metadata.input_schema == tool().input_schema
     assert change.metadata.reason == "because"
 
 
-def test_the_registry_is_bounded(monkeypatch):
+def test_the_registry_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "TOOLS", 2)
     registry = Recorded().registry
     registry.register(tool("a"))
@@ -110,13 +107,13 @@ def test_the_registry_is_bounded(monkeypatch):
 CHANGE = ToolChange("tool_added", "x", 1)
 
 
-def test_listeners_are_called_in_order_until_they_leave():
+def test_listeners_are_called_in_order_until_they_leave() -> None:
     events, heard = Events(), []
 
-    def first(change):
+    def first(change: ToolChange) -> None:
         heard.append(("first", change))
 
-    def second(change):
+    def second(change: ToolChange) -> None:
         heard.append(("second", change))
 
     assert events.on("toolChange", first).on("toolChange", second) is events
@@ -126,19 +123,19 @@ def test_listeners_are_called_in_order_until_they_leave():
     assert heard == [("first", CHANGE), ("second", CHANGE), ("second", CHANGE)]
 
 
-def test_an_event_without_listeners_says_so():
+def test_an_event_without_listeners_says_so() -> None:
     events = Events()
     assert events.emit("toolChange", CHANGE) is False
     assert events.off("toolChange", print) is events
 
 
-def test_a_listener_that_raises_stops_neither_the_others_nor_the_change(caplog):
+def test_a_listener_that_raises_stops_neither_the_others_nor_the_change(caplog: pytest.LogCaptureFixture) -> None:
     recorded = Recorded()
 
-    def broken(change):
+    def broken(change: ToolChange) -> Never:
         raise RuntimeError("broken listener")
 
-    heard = []
+    heard: list[ToolChange] = []
     recorded.events.on("toolChange", broken)
     recorded.events.on("toolChange", heard.append)
     recorded.registry.register(tool())
@@ -147,10 +144,10 @@ def test_a_listener_that_raises_stops_neither_the_others_nor_the_change(caplog):
     assert "broken listener" in caplog.text
 
 
-def test_a_listener_may_leave_or_join_while_it_is_told():
+def test_a_listener_may_leave_or_join_while_it_is_told() -> None:
     events, heard = Events(), []
 
-    def once(change):
+    def once(change: ToolChange) -> None:
         heard.append(change)
         events.off("toolChange", once)
         events.on("toolChange", heard.append)
@@ -162,17 +159,18 @@ def test_a_listener_may_leave_or_join_while_it_is_told():
     assert len(heard) == 2
 
 
-def test_there_are_no_other_events():
-    for use in (lambda events: events.on("other", print), lambda events: events.emit("other", CHANGE)):
-        with pytest.raises(ValueError, match="toolChange"):
-            use(Events())
+def test_there_are_no_other_events() -> None:
+    with pytest.raises(ValueError, match="toolChange"):
+        Events().on("other", print)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="toolChange"):
+        Events().emit("other", CHANGE)  # type: ignore[arg-type]
 
 
 # -- clients -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dialect", [dialect for dialect in DIALECTS if dialect != MODERN])
-async def test_every_session_hears_of_every_change(dialect):
+async def test_every_session_hears_of_every_change(dialect: str) -> None:
     server = Server("s")
     async with conversing(server, dialect) as client, conversing(server, dialect) as other:
         server.tool(calculator)
@@ -190,7 +188,7 @@ async def test_every_session_hears_of_every_change(dialect):
             assert all(isinstance(note["timestamp"], int) for note in notes)
 
 
-async def test_a_change_looks_as_in_the_contract():
+async def test_a_change_looks_as_in_the_contract() -> None:
     server = Server("s")
     async with conversing(server) as client:
         server.tool(calculator)
@@ -200,7 +198,7 @@ async def test_a_change_looks_as_in_the_contract():
     assert list(note["params"]) == ["type", "toolName", "timestamp"]
 
 
-async def test_a_tool_registered_at_run_time_can_be_called_at_once():
+async def test_a_tool_registered_at_run_time_can_be_called_at_once() -> None:
     server = Server("s")
     async with conversing(server, "2025-11-25") as client:
         assert (await client.result("tools/list"))["tools"] == []
@@ -211,7 +209,7 @@ async def test_a_tool_registered_at_run_time_can_be_called_at_once():
         assert (await client.error("tools/call", {"name": "calculator"}))["code"] == -32602
 
 
-async def test_a_modern_client_hears_only_what_it_listens_to():
+async def test_a_modern_client_hears_only_what_it_listens_to() -> None:
     server = Server("s")
     async with conversing(server, MODERN) as client:
         await client.settle()
@@ -230,7 +228,7 @@ async def test_a_modern_client_hears_only_what_it_listens_to():
 # -- profiles ------------------------------------------------------------------
 
 
-def profiled(**options) -> Server:
+def profiled(**options: Any) -> Server:
     server = Server("s", profiles={"core": View(("a*",)), "full": View(), "safe": View(read_only=True)}, **options)
     for name in ("alpha", "another", "beta"):
         server.tools.register(tool(name))
@@ -242,13 +240,13 @@ async def listed(server: Server) -> list[str]:
         return [entry["name"] for entry in (await client.result("tools/list"))["tools"]]
 
 
-async def test_the_list_shows_the_active_profile():
+async def test_the_list_shows_the_active_profile() -> None:
     assert await listed(profiled()) == ["alpha", "another", "beta"]
     assert await listed(profiled(profile="core")) == ["alpha", "another"]
     assert await listed(profiled(profile="safe")) == []
 
 
-async def test_changing_the_profile_tells_clients():
+async def test_changing_the_profile_tells_clients() -> None:
     server = profiled()
     async with conversing(server) as client:
         server.use_profile("core")
@@ -256,18 +254,18 @@ async def test_changing_the_profile_tells_clients():
     assert await listed(server) == ["alpha", "another"]
 
 
-def test_an_unknown_profile_is_refused_with_those_known():
+def test_an_unknown_profile_is_refused_with_those_known() -> None:
     with pytest.raises(DefinitionError, match="core, full, safe"):
         profiled(profile="nope")
 
 
-def test_a_view_matches_names_exactly_as_written():
+def test_a_view_matches_names_exactly_as_written() -> None:
     view = View(("aw.*", "Exact"), exclude=("aw.secret*",))
     shown = [name for name in ("aw.get", "aw.secret_1", "awXget", "Exact", "exact") if view.shows(tool(name))]
     assert shown == ["aw.get", "Exact"]
 
 
-async def test_available_tools_are_those_of_the_profile():
+async def test_available_tools_are_those_of_the_profile() -> None:
     async with conversing(profiled(profile="core")) as client:
         error = await client.error("tools/call", {"name": "x"})
     assert error["data"]["availableTools"] == ["alpha", "another"]

@@ -1,17 +1,26 @@
 """Resources, templates and providers; prompts and completion."""
 
 import base64
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-from tests.server.conversation import DIALECTS, ERAS, MODERN, PLAIN, conversing
+from tests.server.conversation import DIALECTS, ERAS, MODERN, PLAIN, Conversation, Message, conversing
 
-from hubbub import bounds
-from hubbub.errors import DefinitionError
-from hubbub.protocol.content import Audio, Image, ResourceContents, ResourceLink, Text
-from hubbub.protocol.wire import PromptMessage
-from hubbub.server.context import Context
-from hubbub.server.resources import ProvidedResource, ResourceDetails
-from hubbub.server.server import Server
+from hubbub import (
+    Audio,
+    Context,
+    DefinitionError,
+    Image,
+    PromptMessage,
+    ProvidedResource,
+    ResourceContents,
+    ResourceDetails,
+    ResourceLink,
+    Server,
+    Text,
+    bounds,
+)
 
 MISSING = {PLAIN: -32001, "2025-11-25": -32002, MODERN: -32602}
 
@@ -19,20 +28,25 @@ MISSING = {PLAIN: -32001, "2025-11-25": -32002, MODERN: -32602}
 class Library:
     """A provider that has one text and one picture, and fails for some addresses."""
 
-    def list_resources(self):
+    def list_resources(self) -> list[ResourceDetails]:
         return [ResourceDetails("lib:b", "B", None, "image/png"), ResourceDetails("lib:a", "A", "First", "text/plain")]
 
-    async def get_resource(self, uri):
+    async def get_resource(self, uri: str) -> ProvidedResource | None:
         if uri == "lib:broken":
             raise RuntimeError("shelf fell over")
-        held = {"lib:a": "text of a", "lib:b": b"\x89PNG"}
+        held: dict[str, str | bytes] = {"lib:a": "text of a", "lib:b": b"\x89PNG"}
         if uri not in held:
             return None
         return ProvidedResource(uri, "X", mime_type=None if uri == "lib:a" else "image/png", content=held[uri])
 
 
-def library_server() -> Server:
-    server = Server("library")
+class LibraryServer(Server):
+    asked: list[str]
+    """The documents that were asked for."""
+
+
+def library_server() -> LibraryServer:
+    server = LibraryServer("library")
     server.asked = []
 
     @server.resource("text:plain", description="Some text", mime_type="text/markdown", title="Text")
@@ -73,12 +87,13 @@ def library_server() -> Server:
     return server
 
 
-async def read(client, uri):
-    return (await client.result("resources/read", {"uri": uri}))["contents"]
+async def read(client: Conversation, uri: str) -> list[Message]:
+    contents: list[Message] = (await client.result("resources/read", {"uri": uri}))["contents"]
+    return contents
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_what_a_function_returns_becomes_contents(dialect):
+async def test_what_a_function_returns_becomes_contents(dialect: str) -> None:
     async with conversing(library_server(), dialect) as client:
         assert await read(client, "text:plain") == [
             {"uri": "text:plain", "mimeType": "text/markdown", "text": "some text"}
@@ -101,13 +116,13 @@ async def test_what_a_function_returns_becomes_contents(dialect):
 @pytest.mark.parametrize(
     "uri", ["data:none", "no:such", "", "lib:c", "file:///docs/absent", "TEXT:PLAIN", "text:plain/"]
 )
-async def test_what_is_not_there_is_not_found(dialect, uri):
+async def test_what_is_not_there_is_not_found(dialect: str, uri: str) -> None:
     async with conversing(library_server(), dialect) as client:
         error = await client.error("resources/read", {"uri": uri})
     assert (error["code"], error["data"]) == (MISSING[dialect], {"uri": uri})
 
 
-async def test_a_provider_gives_text_and_bytes():
+async def test_a_provider_gives_text_and_bytes() -> None:
     async with conversing(library_server()) as client:
         assert await read(client, "lib:a") == [{"uri": "lib:a", "mimeType": "text/plain", "text": "text of a"}]
         picture = base64.b64encode(b"\x89PNG").decode()
@@ -115,7 +130,7 @@ async def test_a_provider_gives_text_and_bytes():
         assert (await client.error("resources/read", {"uri": "lib:broken"}))["code"] == -32603
 
 
-async def test_resources_are_listed_and_templates_apart():
+async def test_resources_are_listed_and_templates_apart() -> None:
     async with conversing(library_server()) as client:
         listed = (await client.result("resources/list"))["resources"]
         templates = (await client.result("resources/templates/list"))["resourceTemplates"]
@@ -127,7 +142,7 @@ async def test_resources_are_listed_and_templates_apart():
     assert [entry["uriTemplate"] for entry in templates] == ["file:///docs/{name}", "user:{id}/{+path}"]
 
 
-async def test_a_template_gives_its_parameters_to_the_function():
+async def test_a_template_gives_its_parameters_to_the_function() -> None:
     async with conversing(library_server()) as client:
         assert (await read(client, "file:///docs/report.md"))[0] == {
             "uri": "file:///docs/report.md",
@@ -159,7 +174,7 @@ async def test_a_template_gives_its_parameters_to_the_function():
     ],
 )
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
-async def test_a_parameter_cannot_climb_out_of_its_place(dialect, uri):
+async def test_a_parameter_cannot_climb_out_of_its_place(dialect: str, uri: str) -> None:
     server = library_server()
     async with conversing(server, dialect) as client:
         error = await client.error("resources/read", {"uri": uri})
@@ -175,12 +190,12 @@ async def test_a_parameter_cannot_climb_out_of_its_place(dialect, uri):
         ("a:b", lambda x: x),
     ],
 )
-def test_a_function_must_take_the_variables_of_its_template(uri, function):
+def test_a_function_must_take_the_variables_of_its_template(uri: str, function: Callable[..., Any]) -> None:
     with pytest.raises(DefinitionError, match="must be the same"):
         Server("s").resource(uri)(function)
 
 
-async def test_the_last_function_of_a_uri_counts(monkeypatch):
+async def test_the_last_function_of_a_uri_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "TOOLS", 1)
     server = Server("s")
     server.resource("a:b", name="first")(lambda: "first")
@@ -230,7 +245,7 @@ def prompting_server() -> Server:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_a_prompt_writes_messages(dialect):
+async def test_a_prompt_writes_messages(dialect: str) -> None:
     async with conversing(prompting_server(), dialect) as client:
         result = await client.result("prompts/get", {"name": "review", "arguments": {"code": "x = 1"}})
         assert result["description"] == "Review code."
@@ -240,7 +255,7 @@ async def test_a_prompt_writes_messages(dialect):
         assert several[2]["content"]["data"] == base64.b64encode(b"picture").decode()
 
 
-async def test_prompts_are_listed_with_their_arguments():
+async def test_prompts_are_listed_with_their_arguments() -> None:
     async with conversing(prompting_server(), "2025-11-25") as client:
         first = (await client.result("prompts/list"))["prompts"][0]
     assert first == {
@@ -256,14 +271,14 @@ async def test_prompts_are_listed_with_their_arguments():
 
 @pytest.mark.parametrize("arguments", [{}, {"style": "x"}, {"code": "x", "more": "y"}])
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
-async def test_wrong_arguments_of_a_prompt_are_wrong_params(dialect, arguments):
+async def test_wrong_arguments_of_a_prompt_are_wrong_params(dialect: str, arguments: dict[str, str]) -> None:
     async with conversing(prompting_server(), dialect) as client:
         error = await client.error("prompts/get", {"name": "review", "arguments": arguments})
     assert error["code"] == -32602
     assert "review" in error["message"]
 
 
-async def test_content_newer_than_a_revision_is_said_in_its_words():
+async def test_content_newer_than_a_revision_is_said_in_its_words() -> None:
     async with conversing(prompting_server(), "2024-11-05") as client:
         (audio,) = (await client.result("prompts/get", {"name": "kept"}))["messages"]
         assert audio["content"]["type"] == "resource"
@@ -276,7 +291,7 @@ async def test_content_newer_than_a_revision_is_said_in_its_words():
         assert link["content"]["type"] == "resource_link"
 
 
-async def test_a_prompt_that_returns_something_else_says_what_it_should():
+async def test_a_prompt_that_returns_something_else_says_what_it_should() -> None:
     async with conversing(prompting_server()) as client:
         error = await client.error("prompts/get", {"name": "wrong"})
     assert "must return text" in error["message"]
@@ -299,7 +314,7 @@ def completing_server(count: int) -> Server:
     return server
 
 
-def complete(kind, reference, argument, value="", **more):
+def complete(kind: str, reference: str, argument: str, value: str = "", **more: object) -> Message:
     ref = {"type": f"ref/{kind}", ("name" if kind == "prompt" else "uri"): reference}
     return {"ref": ref, "argument": {"name": argument, "value": value}, **more}
 
@@ -308,7 +323,9 @@ def complete(kind, reference, argument, value="", **more):
     ("count", "shown", "has_more"), [(0, 0, False), (3, 3, False), (100, 100, False), (101, 100, True)]
 )
 @pytest.mark.parametrize("dialect", ERAS.values(), ids=ERAS)
-async def test_completion_shows_a_hundred_and_says_whether_there_are_more(dialect, count, shown, has_more):
+async def test_completion_shows_a_hundred_and_says_whether_there_are_more(
+    dialect: str, count: int, shown: int, has_more: bool
+) -> None:
     async with conversing(completing_server(count), dialect) as client:
         result = await client.result("completion/complete", complete("prompt", "review", "style", "s"))
     completion = result["completion"]
@@ -316,7 +333,7 @@ async def test_completion_shows_a_hundred_and_says_whether_there_are_more(dialec
     assert (completion["total"], completion["hasMore"]) == (count, has_more)
 
 
-async def test_completion_knows_the_arguments_already_given():
+async def test_completion_knows_the_arguments_already_given() -> None:
     async with conversing(completing_server(1)) as client:
         params = complete("resource", "file:///{folder}/{name}", "name", "x", context={"arguments": {"folder": "docs"}})
         assert (await client.result("completion/complete", params))["completion"]["values"] == ["docs/x"]
@@ -332,7 +349,7 @@ async def test_completion_knows_the_arguments_already_given():
         complete("resource", "file:///{other}", "name"),
     ],
 )
-async def test_nobody_suggests_for_what_nobody_declared(params):
+async def test_nobody_suggests_for_what_nobody_declared(params: dict[str, Any]) -> None:
     async with conversing(completing_server(1)) as client:
         result = await client.result("completion/complete", params)
     assert result["completion"] == {"values": [], "total": 0, "hasMore": False}

@@ -1,6 +1,7 @@
 """What a tool returns, as each dialect shows it: content, structured content, schemas."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -8,14 +9,23 @@ import jsonschema_rs
 import msgspec
 import pydantic
 import pytest
-from tests.server.conversation import DIALECTS, LEGACY, MODERN, PLAIN, conversing
+from tests.server.conversation import DIALECTS, LEGACY, MODERN, PLAIN, Conversation, conversing
 
-from hubbub.errors import DefinitionError
-from hubbub.protocol.content import Audio, EmbeddedResource, Image, ResourceContents, ResourceLink, Text
-from hubbub.protocol.wire import Icon, ToolAnnotations, ToolReply
-from hubbub.server.context import Context
-from hubbub.server.server import Server
-from hubbub.server.tools import Tool
+from hubbub import (
+    Audio,
+    Context,
+    DefinitionError,
+    EmbeddedResource,
+    Icon,
+    Image,
+    ResourceContents,
+    ResourceLink,
+    Server,
+    Text,
+    Tool,
+    ToolAnnotations,
+    ToolResult,
+)
 
 STRUCTURED = {PLAIN: "none", "2024-11-05": "none", "2025-03-26": "none", "2025-06-18": "object", "2025-11-25": "object",
               MODERN: "any"}  # fmt: skip
@@ -59,7 +69,7 @@ async def a_dict() -> dict[str, int]:
     return {"x": 1}
 
 
-async def an_unannotated_dict():
+async def an_unannotated_dict():  # type: ignore[no-untyped-def]
     return {"x": 1}
 
 
@@ -124,21 +134,24 @@ DATA = {
 }
 
 
-def server_of(*functions, **options) -> Server:
+def server_of(*functions: Callable[..., Any], **options: Any) -> Server:
     server = Server("results")
     for function in functions:
         server.tool(**options)(function)
     return server
 
 
-async def listed(client) -> dict[str, Any]:
+async def listed(client: Conversation) -> dict[str, Any]:
+    entry: dict[str, Any]
     (entry,) = (await client.result("tools/list"))["tools"]
     return entry
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("function", DATA, ids=lambda function: function.__name__)
-async def test_data_is_text_and_structured_content_where_the_revision_has_it(function, dialect):
+async def test_data_is_text_and_structured_content_where_the_revision_has_it(
+    function: Callable[..., Any], dialect: str
+) -> None:
     value, is_object = DATA[function]
     async with conversing(server_of(function), dialect) as client:
         result = await client.call(function.__name__)
@@ -160,18 +173,18 @@ async def test_data_is_text_and_structured_content_where_the_revision_has_it(fun
 
 
 @pytest.mark.parametrize("function", DATA, ids=lambda function: function.__name__)
-async def test_a_tool_called_as_a_method_gives_its_bare_value(function):
+async def test_a_tool_called_as_a_method_gives_its_bare_value(function: Callable[..., Any]) -> None:
     async with conversing(server_of(function)) as client:
         assert await client.result(function.__name__) == DATA[function][0]
 
 
-async def test_a_tool_called_as_a_method_that_returns_nothing_gives_null():
+async def test_a_tool_called_as_a_method_that_returns_nothing_gives_null() -> None:
     async with conversing(server_of(no_value)) as client:
         assert await client.result("no_value") is None
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_arguments_that_are_null_are_none(dialect):
+async def test_arguments_that_are_null_are_none(dialect: str) -> None:
     async with conversing(server_of(some_text), dialect) as client:
         result = await client.result("tools/call", {"name": "some_text", "arguments": None})
         assert result["content"] == [{"type": "text", "text": '{"not": "data"}'}]
@@ -197,15 +210,15 @@ async def loosely_mixed() -> list[Any]:
     return ["caption", Image(b"png"), Text("end")]
 
 
-async def own_reply() -> ToolReply:
-    return ToolReply(content=[Text("words")], structured_content={"x": 1})
+async def own_reply() -> ToolResult:
+    return ToolResult(content=[Text("words")], structured_content={"x": 1})
 
 
 PICTURE = {"type": "image", "data": "cG5n", "mimeType": "image/png"}
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_content_is_shown_as_it_is(dialect):
+async def test_content_is_shown_as_it_is(dialect: str) -> None:
     tools = (some_text, no_value, a_picture, mixed, loosely_mixed, own_reply)
     async with conversing(server_of(*tools), dialect) as client:
         assert (await client.call("some_text"))["content"] == [{"type": "text", "text": '{"not": "data"}'}]
@@ -225,7 +238,7 @@ async def test_content_is_shown_as_it_is(dialect):
         assert all("outputSchema" not in entry for entry in (await client.result("tools/list"))["tools"])
 
 
-async def test_plain_results_hold_nothing_but_content():
+async def test_plain_results_hold_nothing_but_content() -> None:
     async with conversing(server_of(some_text, no_value, a_picture, mixed, own_reply, *DATA)) as client:
         for tool in (await client.result("tools/list"))["tools"]:
             assert list(await client.call(tool["name"])) == ["content"]
@@ -249,7 +262,7 @@ async def newer_content() -> list[Any]:
         (MODERN, ["audio", "resource_link", "resource"]),
     ],
 )
-async def test_content_that_came_later_is_said_in_older_words(dialect, kinds):
+async def test_content_that_came_later_is_said_in_older_words(dialect: str, kinds: list[str]) -> None:
     async with conversing(server_of(newer_content), dialect) as client:
         content = (await client.call("newer_content"))["content"]
     assert [item["type"] for item in content] == kinds
@@ -259,16 +272,16 @@ async def test_content_that_came_later_is_said_in_older_words(dialect, kinds):
         assert content[0]["resource"]["blob"] == "d2F2"
 
 
-KEPT = ToolReply(structured_content={"x": 1})
+KEPT = ToolResult(structured_content={"x": 1})
 
 
-async def kept() -> ToolReply:
+async def kept() -> ToolResult:
     return KEPT
 
 
 @pytest.mark.parametrize("first", DIALECTS)
 @pytest.mark.parametrize("second", DIALECTS)
-async def test_a_reply_that_a_tool_keeps_is_not_changed_by_who_saw_it_first(first, second):
+async def test_a_reply_that_a_tool_keeps_is_not_changed_by_who_saw_it_first(first: str, second: str) -> None:
     server = server_of(kept)
     async with conversing(server, second) as client:
         expected = await client.call("kept")
@@ -276,13 +289,13 @@ async def test_a_reply_that_a_tool_keeps_is_not_changed_by_who_saw_it_first(firs
         await client.call("kept")
     async with conversing(server, second) as client:
         assert await client.call("kept") == expected
-    assert ToolReply(structured_content={"x": 1}) == KEPT
+    assert ToolResult(structured_content={"x": 1}) == KEPT
 
 
 @pytest.mark.parametrize("schema", [{"type": "array", "items": {"type": "integer"}}, {"type": "integer"}, {}])
 @pytest.mark.parametrize("dialect", ["2025-06-18", "2025-11-25", MODERN])
-async def test_an_output_schema_given_as_data_fits_its_results(schema, dialect):
-    async def given():
+async def test_an_output_schema_given_as_data_fits_its_results(schema: dict[str, Any], dialect: str) -> None:
+    async def given():  # type: ignore[no-untyped-def]
         return 5 if schema.get("type") == "integer" else [5]
 
     async with conversing(server_of(given, output_schema=schema), dialect) as client:
@@ -293,7 +306,7 @@ async def test_an_output_schema_given_as_data_fits_its_results(schema, dialect):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_an_entry_has_the_fields_of_its_revision(dialect):
+async def test_an_entry_has_the_fields_of_its_revision(dialect: str) -> None:
     server = server_of(
         a_dict,
         title="Title",
@@ -316,7 +329,7 @@ async def test_an_entry_has_the_fields_of_its_revision(dialect):
     )
 
 
-async def test_a_tool_may_check_its_arguments_itself():
+async def test_a_tool_may_check_its_arguments_itself() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}
 
     async def take(given: dict[str, Any], context: Context) -> dict[str, Any]:
@@ -331,14 +344,14 @@ async def test_a_tool_may_check_its_arguments_itself():
 
 
 @pytest.mark.parametrize("schema", [None, {"type": "object"}])
-def test_unchecked_arguments_need_a_schema_and_one_parameter(schema: dict[str, Any] | None):
+def test_unchecked_arguments_need_a_schema_and_one_parameter(schema: dict[str, Any] | None) -> None:
     async def take(one: Any, other: Any) -> None: ...
 
     with pytest.raises(DefinitionError, match="take: "):
         Tool(take, input_schema=schema, checks_arguments=False)
 
 
-async def test_a_schema_given_as_data_is_listed_and_checked():
+async def test_a_schema_given_as_data_is_listed_and_checked() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 3}}, "required": ["n"]}
 
     async def check(**arguments: Any) -> dict[str, Any]:

@@ -6,18 +6,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.server.raw_link import RawLink
 
-from hubbub.app import connector
-from hubbub.server.context import Context
-from hubbub.server.server import Server
-from hubbub.transports.memory import MemoryLink
+from hubbub import Context, Server
 
 
 class Name(msgspec.Struct):
     name: str
 
 
-async def call(link: MemoryLink, **params: Any) -> dict[str, Any]:
+async def call(link: RawLink, **params: Any) -> dict[str, Any]:
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
@@ -36,7 +34,7 @@ async def call(link: MemoryLink, **params: Any) -> dict[str, Any]:
         (["one", None, "two"], ["one", "input_2", "two"]),
     ],
 )
-def test_questions_that_are_open_at_once_have_different_keys(keys: list[str | None], named: list[str]):
+def test_questions_that_are_open_at_once_have_different_keys(keys: list[str | None], named: list[str]) -> None:
     async def scenario() -> None:
         server = Server("asking")
 
@@ -45,7 +43,7 @@ def test_questions_that_are_open_at_once_have_different_keys(keys: list[str | No
             answers = await asyncio.gather(*(context.elicit("Who?", Name, key=key) for key in keys))
             return " ".join(answer.content.name for answer in answers if answer.content is not None)
 
-        async with server.running(), MemoryLink(connector(server)) as link:
+        async with server.running(), RawLink(server) as link:
             asked = await call(link)
             assert list(asked["inputRequests"]) == named
             responses = {key: {"action": "accept", "content": {"name": key}} for key in named}

@@ -1,20 +1,22 @@
 """What a client may get wrong between two rounds: answers that do not fit, and states that were
 changed, used before, moved or stolen."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from tests.server.asking_server import Counted, accept, ask_again, call, text
 from tests.server.conversation import EVERYTHING, MODERN, Conversation, conversing
+from tests.server.raw_link import RawLink
 
-from hubbub.protocol.model import Principal
+from hubbub import Principal
 from hubbub.security.sealed import Sealer
-from hubbub.server.connection import Connection
-from hubbub.transports.memory import MemoryLink
 
 # -- answers ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("responses", [{}, {"other": accept(name="x")}, {"WHO": accept(name="x")}])
-async def test_without_the_right_answer_the_question_comes_again(responses):
+async def test_without_the_right_answer_the_question_comes_again(responses: dict[str, Any]) -> None:
     counted = Counted()
     async with conversing(counted.server, MODERN) as client:
         first = await client.call("greet")
@@ -26,7 +28,7 @@ async def test_without_the_right_answer_the_question_comes_again(responses):
     assert counted.started == ["greet"]
 
 
-async def test_answers_nobody_asked_for_are_ignored():
+async def test_answers_nobody_asked_for_are_ignored() -> None:
     async with conversing(Counted().server, MODERN) as client:
         first = await client.call("greet")
         responses = {"who": accept(name="Ada"), "extra": {"action": "accept"}}
@@ -36,7 +38,7 @@ async def test_answers_nobody_asked_for_are_ignored():
 @pytest.mark.parametrize(
     "responses", [None, 5, "text", [], {"who": None}, {"who": 5}, {"who": []}, {"who": "text"}, {"other": None}]
 )
-async def test_malformed_answers_are_an_error_and_the_question_stays_open(responses):
+async def test_malformed_answers_are_an_error_and_the_question_stays_open(responses: object) -> None:
     counted = Counted()
     async with conversing(counted.server, MODERN) as client:
         first = await client.call("greet")
@@ -49,14 +51,14 @@ async def test_malformed_answers_are_an_error_and_the_question_stays_open(respon
 @pytest.mark.parametrize(
     "response", [{}, {"action": "maybe"}, {"action": 5}, {"action": "accept"}, accept(name=5), accept()]
 )
-async def test_an_answer_that_does_not_fit_the_form_is_an_error(response):
+async def test_an_answer_that_does_not_fit_the_form_is_an_error(response: dict[str, Any]) -> None:
     async with conversing(Counted().server, MODERN) as client:
         first = await client.call("greet")
         assert (await ask_again(client, call("greet"), first, {"who": response}))["error"]["code"] == -32602
-        assert len(client.link._duplex._server.rounds) == 0
+        assert len(client.link.server.rounds) == 0
 
 
-async def test_numbers_beyond_reading_are_refused_before_anything_runs():
+async def test_numbers_beyond_reading_are_refused_before_anything_runs() -> None:
     counted = Counted()
     async with conversing(counted.server, MODERN) as client:
         client.begin("tools/call", call("greet") | {"n": 1})
@@ -73,7 +75,7 @@ async def test_numbers_beyond_reading_are_refused_before_anything_runs():
 
 @pytest.mark.parametrize("change", [lambda state: state + "-TAMPERED", lambda state: state[:-1], lambda state: "",
                                     lambda state: state.swapcase(), lambda state: Sealer().seal("round", ["x", 1, "anonymous", b""])])  # fmt: skip  # noqa: E501
-async def test_a_changed_state_is_refused_and_the_question_stays_open(change):
+async def test_a_changed_state_is_refused_and_the_question_stays_open(change: Callable[..., Any]) -> None:
     counted = Counted()
     async with conversing(counted.server, MODERN) as client:
         first = await client.call("greet")
@@ -84,14 +86,15 @@ async def test_a_changed_state_is_refused_and_the_question_stays_open(change):
     assert counted.started == ["greet"]
 
 
-async def test_a_state_that_is_no_text_is_refused():
+async def test_a_state_that_is_no_text_is_refused() -> None:
     async with conversing(Counted().server, MODERN) as client:
-        for state in (5, None, {}):
+        states: tuple[object, ...] = (5, None, {})
+        for state in states:
             error = await client.error("tools/call", call("greet") | {"requestState": state})
             assert error["code"] == -32602
 
 
-async def test_a_used_state_cannot_be_used_again():
+async def test_a_used_state_cannot_be_used_again() -> None:
     counted = Counted()
     async with conversing(counted.server, MODERN) as client:
         first = await client.call("one_by_one")
@@ -104,7 +107,7 @@ async def test_a_used_state_cannot_be_used_again():
     assert counted.started == ["one_by_one"]
 
 
-async def test_the_state_of_a_finished_exchange_is_worth_nothing():
+async def test_the_state_of_a_finished_exchange_is_worth_nothing() -> None:
     counted = Counted()
     async with conversing(counted.server, MODERN) as client:
         first = await client.call("greet")
@@ -114,7 +117,7 @@ async def test_the_state_of_a_finished_exchange_is_worth_nothing():
     assert counted.started == ["greet"]
 
 
-async def test_two_repetitions_at_once_run_the_handler_once():
+async def test_two_repetitions_at_once_run_the_handler_once() -> None:
     counted = Counted()
     async with conversing(counted.server, MODERN) as client:
         first = await client.call("greet")
@@ -133,7 +136,7 @@ async def test_two_repetitions_at_once_run_the_handler_once():
         {"name": "greet", "arguments": {}, "more": 1},
     ],
 )
-async def test_a_state_cannot_be_moved_to_another_request(params):
+async def test_a_state_cannot_be_moved_to_another_request(params: dict[str, Any]) -> None:
     async with conversing(Counted().server, MODERN) as client:
         first = await client.call("greet")
         answer = await ask_again(client, params, first, {"who": accept(name="Eve")})
@@ -141,7 +144,7 @@ async def test_a_state_cannot_be_moved_to_another_request(params):
         assert "another request" in answer["error"]["message"]
 
 
-async def test_the_order_of_members_and_the_meta_may_change():
+async def test_the_order_of_members_and_the_meta_may_change() -> None:
     async with conversing(Counted().server, MODERN) as client:
         first = await client.call("greet", {"greeting": "Hi"})
         params = {"arguments": {"greeting": "Hi"}, "name": "greet"}
@@ -149,11 +152,11 @@ async def test_the_order_of_members_and_the_meta_may_change():
         assert text(answer) == "Hi Ada"
 
 
-async def test_a_state_cannot_be_used_by_another_principal():
+async def test_a_state_cannot_be_used_by_another_principal() -> None:
     server = Counted().server
 
-    def link_of(name):
-        return MemoryLink(lambda send, drained: Connection(server, send, principal=Principal(name), drained=drained))
+    def link_of(name: str) -> RawLink:
+        return RawLink(server, principal=Principal(name))
 
     async with link_of("ada") as ada_link, link_of("eve") as eve_link:
         ada, eve = (Conversation(link, MODERN, EVERYTHING) for link in (ada_link, eve_link))
@@ -163,7 +166,7 @@ async def test_a_state_cannot_be_used_by_another_principal():
         assert text(await ask_again(ada, call("greet"), first, {"who": accept(name="Ada")})) == "Hello Ada"
 
 
-async def test_another_connection_of_the_same_principal_may_go_on():
+async def test_another_connection_of_the_same_principal_may_go_on() -> None:
     server = Counted().server
     async with conversing(server, MODERN) as one, conversing(server, MODERN) as other:
         first = await one.call("greet")

@@ -8,17 +8,20 @@ from tests.http.in_process import running
 from tests.http.wire import Site, call, request
 from tests.server.conversation import ERAS, MODERN, conversing
 
-from hubbub import Context, Server, ToolError
-from hubbub.errors import ResourceNotFound
+from hubbub import Context, Principal, ResourceNotFound, Server, ToolError, ToolErrors
 from hubbub.protocol.ladder import modern_caller
-from hubbub.protocol.model import ANONYMOUS, NO_META, Principal
+from hubbub.protocol.model import ANONYMOUS, NO_META
 from hubbub.protocol.revisions import NEWEST_MODERN
 
 UPDATED = "notifications/resources/updated"
 
 
-def scoped_server() -> Server:
-    server = Server("scoped")
+class ScopedServer(Server):
+    ended: list[str]
+
+
+def scoped_server() -> ScopedServer:
+    server = ScopedServer("scoped")
     server.ended = []
     server.on_scope_end(server.ended.append)
 
@@ -40,7 +43,7 @@ def scoped_server() -> Server:
         context.result_meta["example.com/cost"] = 7
         return {"answer": 42}
 
-    @server.tool(invalid_code="Wrong")
+    @server.tool(errors=ToolErrors(invalid_code="Wrong"))
     async def picky(number: int) -> int:
         raise ToolError("never", code="Own")
 

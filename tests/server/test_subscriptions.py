@@ -1,15 +1,13 @@
 """Hearing of changes: subscriptions of sessions, and listens of the stateless era."""
 
 import asyncio
+from typing import Any
 
 import pytest
-from tests.server.conversation import LEGACY, MODERN, PLAIN, SUBSCRIPTION_KEY, Conversation, conversing
+from tests.server.conversation import LEGACY, MODERN, PLAIN, SUBSCRIPTION_KEY, Conversation, Message, conversing
+from tests.server.raw_link import RawLink
 
-from hubbub import bounds
-from hubbub.app import connector
-from hubbub.server.resources import ProvidedResource, ResourceDetails
-from hubbub.server.server import Server
-from hubbub.transports.memory import MemoryLink
+from hubbub import ProvidedResource, ResourceDetails, Server, bounds
 
 UPDATED = "notifications/resources/updated"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
@@ -18,10 +16,10 @@ ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 class Shelf:
     """A provider of one book."""
 
-    def list_resources(self):
+    def list_resources(self) -> list[ResourceDetails]:
         return [ResourceDetails("book:1", "One")]
 
-    async def get_resource(self, uri):
+    async def get_resource(self, uri: str) -> ProvidedResource | None:
         return ProvidedResource(uri, "One", content="text") if uri == "book:1" else None
 
 
@@ -49,7 +47,7 @@ def watched_server() -> Server:
 
 @pytest.mark.parametrize("dialect", [PLAIN, *LEGACY])
 @pytest.mark.parametrize("uri", ["file:///a", "log:///today", "book:1"])
-async def test_a_subscriber_hears_of_its_resource_until_it_unsubscribes(dialect, uri):
+async def test_a_subscriber_hears_of_its_resource_until_it_unsubscribes(dialect: str, uri: str) -> None:
     server = watched_server()
     async with conversing(server, dialect) as client, conversing(server, dialect) as other:
         server.resource_updated(uri)
@@ -66,12 +64,12 @@ async def test_a_subscriber_hears_of_its_resource_until_it_unsubscribes(dialect,
 
 
 @pytest.mark.parametrize(("dialect", "code"), [(PLAIN, -32001), ("2025-11-25", -32002)])
-async def test_what_does_not_exist_cannot_be_watched(dialect, code):
+async def test_what_does_not_exist_cannot_be_watched(dialect: str, code: int) -> None:
     async with conversing(watched_server(), dialect) as client:
         assert (await client.error("resources/subscribe", {"uri": "no:such"}))["code"] == code
 
 
-async def test_a_client_watches_a_bounded_number(monkeypatch):
+async def test_a_client_watches_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "SUBSCRIPTIONS", 2)
     async with conversing(watched_server(), "2025-11-25") as client:
         for name in ("a", "b", "a"):
@@ -80,8 +78,18 @@ async def test_a_client_watches_a_bounded_number(monkeypatch):
         assert error["data"] == {"reason": "overloaded", "limit": 2}
 
 
+async def test_the_uris_that_a_client_watches_are_bounded_together() -> None:
+    long = "x" * (bounds.URI_CHARACTERS - 100)
+    async with conversing(watched_server(), "2025-11-25") as client:
+        fitting = bounds.SUBSCRIPTION_CHARACTERS // bounds.URI_CHARACTERS
+        for number in range(fitting):
+            await client.result("resources/subscribe", {"uri": f"log:///{number}{long}"})
+        error = await client.error("resources/subscribe", {"uri": f"log:///{fitting}{long}"})
+        assert error["data"] == {"reason": "overloaded", "limit": bounds.SUBSCRIPTION_CHARACTERS}
+
+
 @pytest.mark.parametrize("dialect", [PLAIN, *LEGACY])
-async def test_sessions_hear_when_lists_change(dialect):
+async def test_sessions_hear_when_lists_change(dialect: str) -> None:
     server = watched_server()
     async with conversing(server, dialect) as client:
         server.prompt(nothing)
@@ -96,7 +104,7 @@ async def test_sessions_hear_when_lists_change(dialect):
         )
 
 
-async def test_a_client_that_left_is_told_nothing():
+async def test_a_client_that_left_is_told_nothing() -> None:
     server = watched_server()
     async with conversing(server, "2025-11-25") as client:
         await client.result("resources/subscribe", {"uri": "file:///a"})
@@ -108,12 +116,13 @@ async def test_a_client_that_left_is_told_nothing():
 # -- listens -------------------------------------------------------------------------
 
 
-async def open_listen(client: Conversation, identifier, **wanted):
+async def open_listen(client: Conversation, identifier: int | str, **wanted: object) -> Message:
     client.begin("subscriptions/listen", {"notifications": wanted}, id=identifier)
     acknowledged = await client.next()
     assert acknowledged["method"] == ACKNOWLEDGED
     assert acknowledged["params"]["_meta"] == {SUBSCRIPTION_KEY: identifier}
-    return acknowledged["params"]["notifications"]
+    heard: Message = acknowledged["params"]["notifications"]
+    return heard
 
 
 def change_everything(server: Server) -> None:
@@ -139,7 +148,9 @@ def change_everything(server: Server) -> None:
         ),
     ],
 )
-async def test_a_listen_is_acknowledged_first_and_hears_what_it_asked_for(wanted, methods):
+async def test_a_listen_is_acknowledged_first_and_hears_what_it_asked_for(
+    wanted: dict[str, Any], methods: list[str]
+) -> None:
     server = watched_server()
     async with conversing(server, MODERN) as client:
         accepted = await open_listen(client, 1, **wanted)
@@ -153,7 +164,7 @@ async def test_a_listen_is_acknowledged_first_and_hears_what_it_asked_for(wanted
 
 
 @pytest.mark.parametrize("identifier", [1, 9007199254740993, -5, "1", "listen"])
-async def test_the_id_of_a_listen_keeps_its_kind(identifier):
+async def test_the_id_of_a_listen_keeps_its_kind(identifier: int | str) -> None:
     server = watched_server()
     async with conversing(server, MODERN) as client:
         await open_listen(client, identifier, toolsListChanged=True)
@@ -163,7 +174,7 @@ async def test_the_id_of_a_listen_keeps_its_kind(identifier):
         assert type(note["params"]["_meta"][SUBSCRIPTION_KEY]) is type(identifier)
 
 
-async def test_many_listens_of_one_client_are_told_apart():
+async def test_many_listens_of_one_client_are_told_apart() -> None:
     server = watched_server()
     async with conversing(server, MODERN) as client:
         await open_listen(client, "tools", toolsListChanged=True)
@@ -179,7 +190,7 @@ async def test_many_listens_of_one_client_are_told_apart():
         }
 
 
-async def test_a_cancelled_listen_hears_no_more_and_is_not_answered():
+async def test_a_cancelled_listen_hears_no_more_and_is_not_answered() -> None:
     server = watched_server()
     async with conversing(server, MODERN) as client:
         await open_listen(client, 5, toolsListChanged=True)
@@ -191,11 +202,11 @@ async def test_a_cancelled_listen_hears_no_more_and_is_not_answered():
         assert len(server.audience) == 1
 
 
-async def test_listens_end_with_a_result_when_the_server_stops():
+async def test_listens_end_with_a_result_when_the_server_stops() -> None:
     server = watched_server()
     async with conversing(server, MODERN) as client:
-        async with server.running():
-            await open_listen(client, "x", toolsListChanged=True)
+        await open_listen(client, "x", toolsListChanged=True)
+        await client.link.stop_server()
         answer = await client.answer_to("x")
         assert answer["result"]["resultType"] == "complete"
         assert answer["result"]["_meta"][SUBSCRIPTION_KEY] == "x"
@@ -204,7 +215,7 @@ async def test_listens_end_with_a_result_when_the_server_stops():
         assert cancelled["_meta"] == {SUBSCRIPTION_KEY: "x"}
 
 
-async def test_listens_end_with_a_result_when_the_client_sends_no_more():
+async def test_listens_end_with_a_result_when_the_client_sends_no_more() -> None:
     server = watched_server()
     async with conversing(server, MODERN) as client, conversing(server, MODERN) as other:
         await open_listen(client, 1, toolsListChanged=True)
@@ -215,16 +226,16 @@ async def test_listens_end_with_a_result_when_the_client_sends_no_more():
         assert (await other.next())["method"] == "notifications/tools/list_changed"
 
 
-async def test_a_change_while_the_acknowledgement_waits_is_not_lost():
+async def test_a_change_while_the_acknowledgement_waits_is_not_lost() -> None:
     server = watched_server()
     may_read = asyncio.Event()
 
-    class SlowLink(MemoryLink):
-        async def _drained(self) -> None:
+    class SlowLink(RawLink):
+        async def drained(self) -> None:
             if self.waiting():
                 await may_read.wait()
 
-    async with SlowLink(connector(server)) as link:
+    async with SlowLink(server) as link:
         client = Conversation(link, MODERN, {})
         client.begin("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id=1)
         assert (await client.next())["method"] == ACKNOWLEDGED
@@ -233,16 +244,16 @@ async def test_a_change_while_the_acknowledgement_waits_is_not_lost():
         assert (await client.next())["method"] == "notifications/tools/list_changed"
 
 
-async def test_a_listener_that_cannot_keep_up_hears_each_change_once_and_the_newest_of_it():
+async def test_a_listener_that_cannot_keep_up_hears_each_change_once_and_the_newest_of_it() -> None:
     server = watched_server()
     may_read = asyncio.Event()
     may_read.set()
 
-    class SlowLink(MemoryLink):
-        async def _drained(self) -> None:
+    class SlowLink(RawLink):
+        async def drained(self) -> None:
             await may_read.wait()
 
-    async with SlowLink(connector(server)) as link:
+    async with SlowLink(server) as link:
         client = Conversation(link, MODERN, {})
         await open_listen(client, 1, resourceSubscriptions=["file:///a", "file:///b"])
         may_read.clear()
@@ -254,16 +265,28 @@ async def test_a_listener_that_cannot_keep_up_hears_each_change_once_and_the_new
         assert [note["uri"] for note in client.notes(UPDATED)] == ["file:///a", "file:///b"]
 
 
-async def test_listens_of_one_connection_are_bounded_and_leave_it_readable():
+async def test_listens_of_all_clients_are_bounded_and_the_error_names_that_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bounds, "LISTENERS", 1)
+    server = watched_server()
+    async with conversing(server, MODERN) as one, conversing(server, MODERN) as two:
+        await open_listen(one, 1)
+        error = await two.error("subscriptions/listen", {"notifications": {}})
+        assert "`subscriptions/listen` streams of all clients at once (limit 1)" in error["message"]
+        assert error["data"] == {"reason": "overloaded", "limit": 1}
+
+
+async def test_listens_of_one_connection_are_bounded_and_leave_it_readable() -> None:
     async with conversing(watched_server(), MODERN) as client:
         for number in range(bounds.LISTENS):
             client.begin("subscriptions/listen", {"notifications": {}}, id=number)
         error = await client.error("subscriptions/listen", {"notifications": {}})
         assert error["data"] == {"reason": "overloaded", "limit": bounds.LISTENS}
-        assert not client.link._duplex.is_busy
+        assert not client.link.duplex.is_busy
 
 
 @pytest.mark.parametrize("wanted", [5, None, [], {"toolsListChanged": "yes"}, {"resourceSubscriptions": [5]}])
-async def test_a_wrong_filter_is_refused(wanted):
+async def test_a_wrong_filter_is_refused(wanted: object) -> None:
     async with conversing(watched_server(), MODERN) as client:
         assert (await client.error("subscriptions/listen", {"notifications": wanted}))["code"] == -32602

@@ -5,10 +5,9 @@ import json
 from typing import Any
 
 import pytest
+from tests.server.raw_link import RawLink
 
-from hubbub.app import connector
-from hubbub.server.server import Server
-from hubbub.transports.memory import MemoryLink
+from hubbub import Server
 
 INITIALIZE = {"method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}}}
 MODERN = {
@@ -36,14 +35,14 @@ PLAIN = {"method": "ping"}
         ([MODERN, INITIALIZE], True),
     ],
 )
-def test_a_client_that_speaks_only_modern_is_not_told_unasked(spoken: list[dict[str, Any]], is_told: bool):
+def test_a_client_that_speaks_only_modern_is_not_told_unasked(spoken: list[dict[str, Any]], is_told: bool) -> None:
     async def scenario() -> None:
         server = Server("changing")
-        async with server.running(), MemoryLink(connector(server)) as link:
+        async with server.running(), RawLink(server) as link:
             for identifier, message in enumerate(spoken):
                 link.send(json.dumps({"jsonrpc": "2.0", "id": identifier, **message}).encode())
                 await link.receive()
-            server.tool(lambda: "late", name="late", description="Registered late.")
+            server.tool(name="late", description="Registered late.")(lambda: "late")
             assert link.waiting() == int(is_told)
 
     asyncio.run(scenario())

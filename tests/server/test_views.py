@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.server.views import View
+from hubbub import View
 
 NAMES = st.text(alphabet="ab._/*[]?!-\n", max_size=6)
 PATTERNS = st.lists(NAMES | st.sampled_from(["*", "a*", "a/*", "[ab]*", "a?", "[!a]*", "a*b*"]), max_size=4).map(tuple)

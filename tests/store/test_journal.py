@@ -1,19 +1,20 @@
 """Chains of hashes."""
 
 import hashlib
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.errors import InvalidParams
-from hubbub.store.journal import GENESIS, Chain, link
+from hubbub import InvalidParams
+from hubbub.pack.store import GENESIS, Chain, link
 
 values = st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text(st.characters(codec="utf-8"))
 records = st.lists(st.dictionaries(st.sampled_from(["a", "b", "type"]), values), min_size=1, max_size=6)
 
 
-def chained(given_records: list[dict]) -> list[dict]:
+def chained(given_records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     entries, head = [], GENESIS
     for record in given_records:
         entries.append(link(record, head))
@@ -22,13 +23,15 @@ def chained(given_records: list[dict]) -> list[dict]:
 
 
 @given(records)
-def test_a_chain_that_nobody_touched_holds(given_records: list[dict]) -> None:
+def test_a_chain_that_nobody_touched_holds(given_records: list[dict[str, Any]]) -> None:
     chain = Chain()
     assert all(chain.holds(entry) for entry in chained(given_records))
 
 
 @given(records, st.data())
-def test_any_change_breaks_the_chain_where_it_was_made(given_records: list[dict], data: st.DataObject) -> None:
+def test_any_change_breaks_the_chain_where_it_was_made(
+    given_records: list[dict[str, Any]], data: st.DataObject
+) -> None:
     entries = chained(given_records)
     at = data.draw(st.integers(0, len(entries) - 1))
     changed = {**entries[at], data.draw(st.sampled_from([*entries[at], "new"])): "changed"}

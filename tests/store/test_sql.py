@@ -4,13 +4,14 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
-from hubbub import bounds
-from hubbub.errors import SettingsError, StoreConflict, StoreFailed
-from hubbub.store.sql import (
+from hubbub import SettingsError, StoreConflict, StoreFailed, bounds
+from hubbub.pack.store import (
     Column,
     Integer,
     MetaData,
@@ -80,7 +81,7 @@ def test_an_address_as_people_copy_it_is_understood() -> None:
 async def test_work_that_fails_leaves_nothing(tmp_path: Path, schema: Schema) -> None:
     database = await open_database(read_url(f"sqlite:///{tmp_path / 'a.db'}"), schema)
 
-    def work(connection) -> None:
+    def work(connection: Connection) -> None:
         connection.execute(insert(numbers).values(n=1))
         raise LookupError("no")
 
@@ -103,13 +104,13 @@ async def test_readers_do_not_wait_for_a_writer(tmp_path: Path, schema: Schema) 
     database = await open_database(read_url(f"sqlite:///{tmp_path / 'a.db'}"), schema)
     has_written, may_go = threading.Event(), threading.Event()
 
-    def slow(connection) -> None:
+    def slow(connection: Connection) -> None:
         connection.execute(insert(numbers).values(n=1))
         has_written.set()
-        assert may_go.wait(10)
+        assert may_go.wait(60)
 
     writing = asyncio.create_task(database.write(slow))
-    assert await asyncio.to_thread(has_written.wait, 10)
+    assert await asyncio.to_thread(has_written.wait, 60)
     count = text("SELECT count(*) FROM numbers")
     assert await database.read(lambda connection: connection.execute(count).scalar()) == 0
     may_go.set()
@@ -125,8 +126,8 @@ async def test_those_who_wait_for_a_locked_file_do_not_wait_for_each_other_too(
     database = await open_database(read_url(f"sqlite:///{tmp_path / 'a.db'}"), schema)
     other = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
-    async with asyncio.timeout(5):
-        calls = [database.write(lambda connection: connection.execute(insert(numbers).values(n=1))) for _ in range(50)]
+    async with asyncio.timeout(60):
+        calls = [database.write(lambda connection: connection.execute(insert(numbers).values(n=1))) for _ in range(150)]
         problems = await asyncio.gather(*calls, return_exceptions=True)
     assert all(isinstance(problem, StoreFailed) for problem in problems)
     other.execute("ROLLBACK")
@@ -142,16 +143,29 @@ def test_processes_that_start_at_once_make_the_tables_once(tmp_path: Path, schem
     arguments = [sys.executable, "-c", OPENER, url, str(schema.migrations)]
     openers = [subprocess.Popen([*arguments, str(number)], stderr=subprocess.PIPE, text=True) for number in range(6)]
     for opener in openers:
-        problem = opener.communicate(timeout=50)[1]
+        problem = opener.communicate(timeout=60)[1]
         assert opener.returncode == 0, problem
 
     async def count() -> int:
         database = await open_database(read_url(url), schema)
-        found = await database.read(lambda c: c.execute(text("SELECT count(*) FROM numbers")).scalar())
+        found: int = await database.read(lambda c: c.execute(text("SELECT count(*) FROM numbers")).scalar_one())
         await database.close()
         return found
 
     assert asyncio.run(count()) == 6
+
+
+async def test_databases_opened_at_once_each_get_their_own_tables(tmp_path: Path, schema: Schema) -> None:
+    more = "".join(f'    op.create_table("more_{n}", Column("n", Integer, primary_key=True))\n' for n in range(20))
+    (tmp_path / "versions" / "one.py").write_text(VERSION + more)
+    urls = [read_url(f"sqlite:///{tmp_path / f'{number}.db'}") for number in range(8)]
+    databases = await asyncio.gather(*(open_database(url, schema) for url in urls))
+    for database in databases:
+        tables = await database.read(
+            lambda c: c.execute(text("SELECT name FROM sqlite_master WHERE type='table'")).all()
+        )
+        assert len(tables) == 22  # with the table of the version
+        await database.close()
 
 
 async def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, schema: Schema) -> None:
@@ -163,7 +177,7 @@ async def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, schema: Sche
 async def test_a_change_that_the_database_refuses_does_not_stop_the_next(tmp_path: Path, schema: Schema) -> None:
     database = await open_database(read_url(f"sqlite:///{tmp_path / 'a.db'}"), schema)
     for number in (1, 2):
-        await database.write(lambda connection, number=number: add_row(connection, numbers, {"n": number}))
+        await database.write(partial(add_row, table=numbers, values={"n": number}))
     with pytest.raises(StoreConflict):
         await database.write(lambda connection: add_row(connection, numbers, {"n": 1}))
     with pytest.raises(StoreFailed):

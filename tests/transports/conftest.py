@@ -10,12 +10,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
 SERVER = Path(__file__).parent.parent / "interop" / "server.py"
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 MODERN_META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -166,11 +166,21 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
     """Start a server; when the test ends it is gone, and has complained of nothing."""
     started: list[Process] = []
 
-    def run(**options: Any) -> Process:
+    def run(
+        stdin: IO[bytes] | int = subprocess.PIPE,
+        stdout: IO[bytes] | int = subprocess.PIPE,
+        preexec_fn: Callable[[], None] | None = None,
+    ) -> Process:
         log = tmp_path / f"stderr-{len(started)}"
-        options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE} | options
         with log.open("wb") as errors:
-            process = subprocess.Popen([sys.executable, "-W", "default", str(SERVER)], stderr=errors, **options)
+            command = [sys.executable, "-W", "default", str(SERVER)]
+            process = subprocess.Popen(
+                command,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=errors,
+                preexec_fn=preexec_fn,  # noqa: PLW1509
+            )
         started.append(Process(process, log))
         return started[-1]
 

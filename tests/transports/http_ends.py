@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.client.scripted import Asked, Handler, Scripted
 
-from hubbub.client import ServerConfig
+from hubbub import ServerConfig
 
 
 def config(server: Scripted, **fields: Any) -> ServerConfig:

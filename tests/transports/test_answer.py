@@ -6,10 +6,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.clock import pass_time
 from tests.http.in_process import running
-from tests.http.wire import JSON, PATIENCE_S, EventStream, request
+from tests.http.wire import JSON, PATIENCE_S, request
 
-from hubbub.transports.answer import Answer
+from hubbub import bounds
+from hubbub.transports.http_connection import Answer
 
 PING = json.dumps(request("ping")).encode()
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -154,22 +156,14 @@ async def test_a_body_is_asked_for_before_it_comes() -> None:
         assert (await link.answer()).json["result"] == {}
 
 
-async def test_a_connection_that_asks_nothing_more_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hubbub.bounds.IDLE_CONNECTION_S", 0.5)
-    async with running() as here, here.site.link() as link:
-        await link.ask("GET", "/health")
-        assert (await link.answer()).status == 200
-        async with asyncio.timeout(PATIENCE_S):
-            assert await link.reader.read() == b""
-
-
-async def test_a_connection_that_waits_for_its_answer_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hubbub.bounds.IDLE_CONNECTION_S", 0.2)
-    async with running() as here, here.site.link() as link:
-        await link.ask("GET", "/health")
-        assert (await link.answer()).status == 200
+async def test_of_two_connections_the_one_that_asks_nothing_more_is_closed() -> None:
+    async with running() as here, here.site.link() as link, here.site.link() as idle:
+        for each in (link, idle):
+            await each.ask("GET", "/health")
+            assert (await each.answer()).status == 200
         await link.ask("GET", "/mcp", {"Accept": "text/event-stream"})
-        stream = EventStream(link, *await link.answer_head())
-        with pytest.raises(TimeoutError):
-            await stream.next(patience_s=2.5)
+        await link.answer_head()
+        pass_time(2 * bounds.IDLE_CONNECTION_S)
+        async with asyncio.timeout(PATIENCE_S):
+            assert await idle.reader.read() == b""
         assert not link.reader.at_eof()

@@ -1,62 +1,78 @@
 import asyncio
-import subprocess
-import sys
+import re
+from collections.abc import MutableMapping, Sequence
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.middleware.cors import CORSMiddleware
 
 from hubbub import bounds
-from hubbub.transports.cors import EXPOSED, HEADERS, Cors
+from hubbub.protocol.authority import Origins
+from hubbub.transports.cors import EXPOSED, HEADERS, METHODS, Cors
 
 PAGE = b"http://localhost:5173"
+PARAMETER = re.compile("mcp-param-[a-z]+", re.IGNORECASE)
 
 
-async def app(scope, receive, send):
-    await send({"type": "http.response.start", "status": 403, "headers": [(b"mcp-session-id", b"1")]})
+async def app(scope: Any, receive: Any, send: Any) -> None:
+    await send(
+        {"type": "http.response.start", "status": 403, "headers": [(b"mcp-session-id", b"1"), (b"vary", b"Cookie")]}
+    )
     await send({"type": "http.response.body", "body": b"from the app"})
 
 
-def send(*headers, method="POST", origins=()):
+def send(
+    *headers: tuple[bytes, bytes], method: str = "POST", origins: Sequence[str] = (), cors: Any = None
+) -> tuple[int, dict[str, str], bytes]:
     sent = []
 
-    async def keep(message):
+    async def keep(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
 
-    async def receive():
+    async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": b""}
 
     scope = {"type": "http", "method": method, "path": "/mcp", "headers": list(headers)}
-    asyncio.run(Cors(app, origins)(scope, receive, keep))
+    asyncio.run((cors or Cors(app, origins))(scope, receive, keep))
     start, body = sent
     found = {name.decode().lower(): value.decode() for name, value in start["headers"]}
     return start["status"], found, body["body"]
 
 
-def preflight(origin=PAGE, method=b"POST", requested=None, origins=(), extra=()):
+def preflight(
+    origin: bytes = PAGE,
+    method: bytes = b"POST",
+    requested: str | None = None,
+    origins: Sequence[str] = (),
+    extra: Sequence[tuple[bytes, bytes]] = (),
+) -> tuple[int, dict[str, str], bytes]:
     headers = [(b"origin", origin), (b"access-control-request-method", method), *extra]
     if requested is not None:
         headers.append((b"access-control-request-headers", requested.encode()))
     return send(*headers, method="OPTIONS", origins=origins)
 
 
-def listed(text):
+def listed(text: str) -> set[str]:
     return {name.strip().lower() for name in text.split(",")}
 
 
-def test_a_request_without_an_origin_goes_straight_through():
-    assert send((b"host", b"localhost")) == (403, {"mcp-session-id": "1"}, b"from the app")
+def test_a_request_without_an_origin_goes_straight_through() -> None:
+    assert send((b"host", b"localhost")) == (403, {"mcp-session-id": "1", "vary": "Cookie"}, b"from the app")
 
 
-def test_a_page_of_this_machine_may_read_even_a_refusal():
+def test_a_page_of_this_machine_may_read_even_a_refusal() -> None:
     status, headers, body = send((b"origin", PAGE))
     assert (status, body) == (403, b"from the app")
     assert headers["access-control-allow-origin"] == PAGE.decode()
     assert headers["access-control-allow-credentials"] == "true"
-    assert headers["vary"] == "Origin"
+    assert headers["vary"] == "Cookie, Origin"
     assert listed(headers["access-control-expose-headers"]) == listed(",".join(EXPOSED))
 
 
 @pytest.mark.parametrize("origin", [b"https://evil.example", b"null", b"http://localhost.evil.example"])
-def test_a_page_of_a_stranger_may_read_nothing(origin):
+def test_a_page_of_a_stranger_may_read_nothing(origin: bytes) -> None:
     _, headers, _ = send((b"origin", origin))
     assert "access-control-allow-origin" not in headers
     status, headers, _ = preflight(origin)
@@ -65,24 +81,24 @@ def test_a_page_of_a_stranger_may_read_nothing(origin):
 
 
 @pytest.mark.parametrize("method", [b"GET", b"POST", b"DELETE", b"OPTIONS"])
-def test_a_preflight_allows_the_methods_of_the_contract_and_delete(method):
+def test_a_preflight_allows_the_methods_of_the_contract_and_delete(method: bytes) -> None:
     status, headers, _ = preflight(method=method)
     assert status == 200
     assert headers["access-control-allow-origin"] == PAGE.decode()
     assert method.decode() in headers["access-control-allow-methods"]
 
 
-def test_a_preflight_allows_no_other_method():
+def test_a_preflight_allows_no_other_method() -> None:
     assert preflight(method=b"PUT")[0] == 400
 
 
-def test_a_preflight_allows_all_headers_that_mcp_needs():
+def test_a_preflight_allows_all_headers_that_mcp_needs() -> None:
     status, headers, _ = preflight(requested=", ".join(HEADERS).lower())
     assert status == 200
     assert listed(", ".join(HEADERS)) <= listed(headers["access-control-allow-headers"])
 
 
-def test_a_preflight_names_each_parameter_header_that_is_asked_for():
+def test_a_preflight_names_each_parameter_header_that_is_asked_for() -> None:
     status, headers, _ = preflight(requested="content-type,mcp-param-region, Mcp-Param-User-Id")
     assert status == 200
     assert {"mcp-param-region", "mcp-param-user-id"} <= listed(headers["access-control-allow-headers"])
@@ -91,17 +107,17 @@ def test_a_preflight_names_each_parameter_header_that_is_asked_for():
 
 
 @pytest.mark.parametrize("requested", ["x-evil", "mcp-param-", "mcp-param-a b", "mcp-param-\xfc", "mcp-parameter"])
-def test_a_preflight_allows_no_other_header(requested):
+def test_a_preflight_allows_no_other_header(requested: str) -> None:
     assert preflight(requested=requested)[0] == 400
 
 
-def test_the_number_of_parameter_headers_is_bounded():
+def test_the_number_of_parameter_headers_is_bounded() -> None:
     many = ",".join(f"mcp-param-{number}" for number in range(bounds.REQUESTED_HEADERS))
     assert preflight(requested=many)[0] == 200
     assert preflight(requested=many + ",mcp-param-more")[0] == 400
 
 
-def test_a_configured_page_may_read_and_reach_a_private_network():
+def test_a_configured_page_may_read_and_reach_a_private_network() -> None:
     page = b"https://app.example.com"
     extra = [(b"access-control-request-private-network", b"true")]
     status, headers, _ = preflight(page, origins=["https://app.example.com"], extra=extra)
@@ -111,7 +127,7 @@ def test_a_configured_page_may_read_and_reach_a_private_network():
 
 
 @pytest.mark.parametrize("requested", [None, "mcp-param-region"])
-def test_every_page_may_read_only_without_credentials(requested):
+def test_every_page_may_read_only_without_credentials(requested: str | None) -> None:
     status, headers, _ = preflight(b"https://anything.example", origins=["*"], requested=requested)
     assert status == 200
     assert headers["access-control-allow-origin"] == "*"
@@ -121,28 +137,50 @@ def test_every_page_may_read_only_without_credentials(requested):
     assert "access-control-allow-credentials" not in headers
 
 
-def test_other_kinds_of_connection_pass():
-    seen = []
+# -- Starlette's middleware as a judge -----------------------------------------------------
 
-    async def inner(scope, receive, send):
-        seen.append(scope["type"])
-
-    async def main():
-        for kind in ("lifespan", "websocket"):
-            await Cors(inner)({"type": kind, "headers": [(b"origin", b"null")]}, None, None)
-
-    asyncio.run(main())
-    assert seen == ["lifespan", "websocket"]
+NAMES = [*HEADERS, "accept", "x-evil", "", "Mcp-Param-Region", "mcp-param-a b"]
+ORIGINS = [PAGE, b"https://app.example.com", b"https://evil.example", b"null", b"http://[::1]:80"]
 
 
-def test_starlette_is_loaded_only_for_browsers():
-    code = """
-import asyncio, sys
-from hubbub.transports.cors import Cors
-async def app(scope, receive, send): pass
-async def main():
-    await Cors(app)({"type": "http", "method": "POST", "headers": [(b"host", b"x")]}, None, None)
-asyncio.run(main())
-assert "starlette" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+def judged(
+    headers: list[tuple[bytes, bytes]], method: str, configured: Sequence[str]
+) -> tuple[int, dict[str, str], bytes]:
+    """What Starlette answers, told only which origins and parameter headers are allowed."""
+    requested = dict(headers).get(b"access-control-request-headers", b"").decode().split(",")
+    parameters = [name.strip() for name in requested if PARAMETER.fullmatch(name.strip())]
+    origin = dict(headers)[b"origin"]
+    is_allowed = Origins(configured).allow(origin)
+    origins = ["*"] if "*" in configured and is_allowed else [origin.decode()] if is_allowed else []
+    middleware = CORSMiddleware(
+        app,
+        allow_origins=origins,
+        allow_methods=METHODS,
+        allow_headers=(*HEADERS, *parameters),
+        allow_credentials=is_allowed and "*" not in configured,
+        allow_private_network=True,
+        expose_headers=EXPOSED,
+    )
+    return send(*headers, method=method, cors=middleware)
+
+
+@given(
+    origin=st.sampled_from(ORIGINS),
+    method=st.sampled_from(["OPTIONS", "POST", "GET"]),
+    configured=st.sampled_from([(), ("https://app.example.com",), ("*",)]),
+    asked=st.fixed_dictionaries(
+        {},
+        optional={
+            b"access-control-request-method": st.sampled_from([b"POST", b"DELETE", b"PUT", b"post", b""]),
+            b"access-control-request-headers": st.lists(st.sampled_from(NAMES), max_size=4).map(
+                lambda names: ", ".join(names).encode()
+            ),
+            b"access-control-request-private-network": st.just(b"true"),
+        },
+    ),
+)
+def test_pages_get_the_answers_of_starlettes_middleware(
+    origin: bytes, method: str, configured: tuple[str, ...], asked: dict[bytes, bytes]
+) -> None:
+    headers = [(b"origin", origin), *asked.items()]
+    assert send(*headers, method=method, origins=configured) == judged(headers, method, configured)

@@ -5,12 +5,11 @@ import itertools
 
 import pytest
 from tests.client.ends import nothing_left
-from tests.client.scripted import Asked, Handler, legacy, scripted
+from tests.client.scripted import Asked, Handler, hang, legacy, scripted
+from tests.clock import pass_time, until
 from tests.transports.http_ends import config, on
 
-from hubbub.client import Client, era
-from hubbub.errors import DeadlineExceeded, HttpError, ProtocolVersionNotSupported, TransportError
-from hubbub.protocol.model import Note
+from hubbub import Client, DeadlineExceeded, HttpError, KnownEras, Note, ProtocolVersionNotSupported, TransportError
 
 
 @pytest.mark.parametrize(
@@ -30,14 +29,14 @@ from hubbub.protocol.model import Note
 )
 async def test_the_signs_of_the_legacy_era(refuse: Handler) -> None:
     async with nothing_left(), scripted(legacy(on("server/discover", refuse))) as server:
+        known = KnownEras()
         for _ in range(2):
-            async with Client(config(server, protocol_version=None)) as client:
+            async with Client(config(server, protocol_version=None), known_eras=known) as client:
                 assert client.era == "legacy"
                 assert len(await client.tools()) == 1
         assert server.count("server/discover") == 1, "the verdict is remembered"
         first = server.asked[0].headers
         assert (first["mcp-protocol-version"], first["mcp-method"]) == ("2026-07-28", "server/discover")
-        era.forget(server.url)
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 502, 503])
@@ -92,12 +91,12 @@ async def test_a_pinned_version_is_not_probed() -> None:
 
 
 async def test_the_timeout_governs_the_probe() -> None:
-    async def hang(asked: Asked) -> None:
-        await asyncio.sleep(60)
-
-    async with nothing_left(), scripted(legacy(on("server/discover", hang))) as server, asyncio.timeout(5):
-        with pytest.raises(DeadlineExceeded, match=r"server/discover did not come within 0\.3 s"):
-            await Client(config(server, protocol_version=None, timeout_s=0.3)).start()
+    async with nothing_left(), scripted(legacy(on("server/discover", hang))) as server:
+        starting = asyncio.create_task(Client(config(server, protocol_version=None, timeout_s=25)).start())
+        await until(lambda: server.count("server/discover") == 1)
+        pass_time(25)
+        with pytest.raises(DeadlineExceeded, match="handshake did not come within 25 s"):
+            await starting
         assert server.count("initialize") == 0
 
 
@@ -160,9 +159,27 @@ async def test_a_mirrored_header_that_is_missing_makes_us_look_again() -> None:
 
     async with nothing_left(), scripted(handle) as server, Client(config(server, protocol_version=None)) as client:
         result = await client.call_tool("weather", {"city": "Zürich"})
-        assert result.content[0].text == "=?base64?WsO8cmljaA==?="
+        assert result.text == "=?base64?WsO8cmljaA==?="
         assert server.count("tools/call") == 2
         assert server.all("tools/call")[0].headers["mcp-name"] == "weather"
         assert [tool.name for tool in await client.tools()] == ["weather"]
         await client.call_tool("weather", {"city": "Bern"})
         assert server.count("tools/call") == 3
+
+
+async def test_looking_again_takes_no_longer_than_the_call_may() -> None:
+    async def handle(asked: Asked) -> None:
+        match asked.rpc:
+            case "server/discover":
+                await asked.result({"supportedVersions": ["2026-07-28"], "capabilities": {}})
+            case "tools/list":
+                pass_time(10)
+                await asked.result({"tools": [], "nextCursor": str(server.count("tools/list"))})
+            case _:
+                await asked.error(400, -32020, "Header mismatch")
+
+    async with nothing_left(), scripted(handle) as server, Client(config(server, protocol_version=None)) as client:
+        with pytest.raises(DeadlineExceeded):
+            await client.call_tool("weather", timeout_s=50)
+        assert server.count("tools/list") <= 5
+        assert server.count("tools/call") == 1

@@ -1,16 +1,17 @@
 """The client's streams over Streamable HTTP: answers that come in one, are taken up again, and what is said unasked."""
 
 import asyncio
-import time
 
 import pytest
-from tests.client.ends import nothing_left, until
-from tests.client.scripted import Asked, legacy, scripted
+from tests.client.ends import nothing_left
+from tests.client.scripted import Asked, hang, legacy, scripted
+from tests.clock import pass_time, until
 from tests.transports.http_ends import config, on
 
-from hubbub import bounds
-from hubbub.client import Client
-from hubbub.errors import TransportError
+from hubbub import Client, TransportError, bounds
+
+QUESTION = 'data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n'
+"""Its answer tells a server that its stream was read so far."""
 
 # -- the stream of an answer -----------------------------------------------------------
 
@@ -35,25 +36,35 @@ async def test_a_last_event_without_its_empty_line_still_counts() -> None:
 @pytest.mark.parametrize("how", ["close", "reset"])
 async def test_a_broken_stream_is_taken_up_after_exactly_the_time_asked_for(how: str) -> None:
     first: list[Asked] = []
-    broken: list[float] = []
+    times: list[float] = []
 
     async def handle(asked: Asked) -> None:
         if asked.rpc == "tools/call":
             first.append(asked)
-            await asked.stream("id: e7\nretry: 300\ndata:\n\n")
-            await asyncio.sleep(0.05)
-            broken.append(time.monotonic())
+            await asked.stream(
+                "id: e7\nretry: 200000\ndata:\n\n", 'data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n'
+            )
+            await until(lambda: server.count("answer") == 1)  # the stream was read so far
+            times.append(asyncio.get_running_loop().time())
             getattr(asked, how)()
         elif asked.method == "GET" and "last-event-id" in asked.headers:
-            broken.append(time.monotonic())
+            times.append(asyncio.get_running_loop().time())
             await asked.stream(first[0].event({"content": [{"type": "text", "text": "late"}]}))
         else:
             raise NotImplementedError
 
     async with nothing_left(), scripted(legacy(handle)) as server, Client(config(server)) as client:
-        result = await client.call_tool("echo")
-        assert result.content[0].text == "late"
-        assert 0.28 <= broken[1] - broken[0] <= 0.5
+        call = asyncio.create_task(client.call_tool("echo", timeout_s=3600))
+
+        def is_done() -> bool:
+            if not call.done():
+                pass_time(1)
+            return call.done()
+
+        await until(lambda: times)
+        await until(is_done)
+        assert (await call).text == "late"
+        assert 200 <= times[1] - times[0] < 250
         assert server.all("GET")[-1].headers["last-event-id"] == "e7"
         assert server.all("GET")[-1].headers["mcp-session-id"] == "s1"
         assert server.count("tools/call") == 1
@@ -119,8 +130,8 @@ async def test_what_the_server_says_unasked_arrives_and_questions_are_answered()
         if asked.method != "GET":
             raise NotImplementedError
         await asked.stream("data: \n\n", 'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n')
-        await asked.stream("data: nonsense\n\n", 'data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n')
-        await asyncio.sleep(20)
+        await asked.stream("data: nonsense\n\n", QUESTION)
+        await hang(asked)
 
     async with nothing_left(), scripted(legacy(handle)) as server:
         async with Client(config(server), on_change=lambda change: heard.append(change.kind)):
@@ -132,13 +143,17 @@ async def test_what_the_server_says_unasked_arrives_and_questions_are_answered()
 
 async def _ends_soon(asked: Asked) -> None:
     await asked.stream("retry: 1\n\n")
-    await asyncio.sleep(0.02)
     asked.close()
 
 
-async def test_a_stream_that_lives_long_is_opened_again_however_often_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "STEADY_STREAM_S", 0.01)
-    async with nothing_left(), scripted(legacy(on("GET", _ends_soon))) as server, Client(config(server)):
+async def test_a_stream_that_lives_long_is_opened_again_however_often_it_ends() -> None:
+    async def ends_late(asked: Asked) -> None:
+        await asked.stream("retry: 1\n\n", QUESTION)
+        await until(lambda: server.count("answer") == server.count("GET"))
+        pass_time(2 * bounds.STEADY_S)
+        asked.close()
+
+    async with nothing_left(), scripted(legacy(on("GET", ends_late))) as server, Client(config(server)):
         await until(lambda: server.count("GET") > 30)
 
 
@@ -158,7 +173,7 @@ async def test_an_answer_may_come_on_the_other_stream() -> None:
         if asked.method == "GET":
             streams.append(asked)
             await asked.stream(": open\n\n")
-            await asyncio.sleep(20)
+            await hang(asked)
         elif asked.rpc == "tools/call":
             await asked.reply(202, {"accepted": True})
             await streams[0].stream(asked.event({"content": [{"type": "text", "text": "elsewhere"}]}))
@@ -167,38 +182,42 @@ async def test_an_answer_may_come_on_the_other_stream() -> None:
 
     async with nothing_left(), scripted(legacy(handle)) as server, Client(config(server)) as client:
         await until(lambda: bool(streams))
-        assert (await client.call_tool("echo")).content[0].text == "elsewhere"
+        assert (await client.call_tool("echo")).text == "elsewhere"
 
 
-async def test_a_question_on_a_stream_that_opens_late_is_not_missed() -> None:
+async def test_a_question_on_a_stream_that_opens_late_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "LISTENING_S", 3600)
     streams: list[Asked] = []
+    may_open = asyncio.Event()
 
     async def handle(asked: Asked) -> None:
         if asked.method == "GET":
-            await asyncio.sleep(0.2)
+            await may_open.wait()
             await asked.stream(": open\n\n")
             streams.append(asked)
-            await asyncio.sleep(20)
+            await hang(asked)
         elif asked.rpc == "tools/call":
             assert streams, "what is said before anybody listens is lost"
-            await streams[0].stream('data: {"jsonrpc":"2.0","id":"q","method":"ping"}\n\n')
+            await streams[0].stream(QUESTION)
             await asked.result({"content": []})
         else:
             raise NotImplementedError
 
     async with nothing_left(), scripted(legacy(handle)) as server, Client(config(server)) as client:
-        await client.call_tool("echo")
+        call = asyncio.create_task(client.call_tool("echo"))
+        await until(lambda: server.count("GET") == 1)
+        may_open.set()
+        await call
         await until(lambda: server.count("answer") == 1)
 
 
 async def test_a_stream_that_never_opens_holds_up_the_first_call_only_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bounds, "LISTENING_S", 0.05)
-    handler = legacy(on("GET", lambda asked: asyncio.sleep(20)))
-    async with nothing_left(), scripted(handler) as server, Client(config(server)) as client:
-        async with asyncio.timeout(5):
-            assert (await client.call_tool("echo")).content[0].text == "called"
-        monkeypatch.setattr(bounds, "LISTENING_S", 20)
-        async with asyncio.timeout(5):
-            await client.call_tool("echo")
+    monkeypatch.setattr(bounds, "LISTENING_S", 3600)
+    async with nothing_left(), scripted(legacy(on("GET", hang))) as server, Client(config(server)) as client:
+        call = asyncio.create_task(client.call_tool("echo", timeout_s=10_000))
+        await until(lambda: server.count("GET") == 1)
+        pass_time(3600)
+        assert (await call).text == "called"
+        await client.call_tool("echo")

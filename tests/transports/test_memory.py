@@ -1,45 +1,267 @@
+"""`Client(server)`: both ends in one process, in every version."""
+
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
-from hubbub.app import connector
-from hubbub.server.server import Server
-from hubbub.transports.memory import MemoryLink
+from hubbub import (
+    SUPPORTED_PROTOCOL_VERSIONS,
+    Client,
+    ConnectionClosed,
+    Context,
+    RemoteError,
+    Server,
+    ServerConfig,
+    SettingsError,
+    bounds,
+)
 
-PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
-PONG = b'{"jsonrpc":"2.0","id":1,"result":{}}'
-
-
-async def test_a_message_goes_there_and_its_answer_comes_back():
-    async with MemoryLink(connector(Server("s"))) as link:
-        link.send(PING)
-        assert await link.receive() == PONG
-        assert link.waiting() == 0
-
-
-async def test_waiting_for_what_does_not_come_has_an_end():
-    async with MemoryLink(connector(Server("s"))) as link:
-        with pytest.raises(TimeoutError):
-            await link.receive(timeout_s=0.01)
+every_version = pytest.mark.parametrize("version", SUPPORTED_PROTOCOL_VERSIONS)
 
 
-async def test_finishing_answers_what_runs():
+class Life:
+    """A server that notes when its lifespan opens and closes."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.server = Server("alive", lifespan=self.lifespan)
+        self.server.tool(self.state)
+
+    @asynccontextmanager
+    async def lifespan(self, server: Server) -> AsyncIterator[str]:
+        async with asyncio.timeout(None):  # may only be closed by the task that opened it
+            self.events.append("opened")
+            yield "state"
+            self.events.append("closed")
+
+    async def state(self, context: Context) -> str:
+        return str(context.lifespan)
+
+
+@every_version
+async def test_the_client_speaks_the_version_it_is_told(version: str) -> None:
+    async with Client(Server("s"), protocol_version=version) as client:
+        assert client.protocol_version == version
+        assert client.server_info.name == "s"
+
+
+async def test_without_a_version_the_newest_is_spoken() -> None:
+    async with Client(Server("s")) as client:
+        assert client.protocol_version == SUPPORTED_PROTOCOL_VERSIONS[-1]
+
+
+@every_version
+async def test_the_lifespan_is_open_while_a_client_is_connected(version: str) -> None:
+    life = Life()
+    async with Client(life.server, protocol_version=version) as client:
+        assert life.events == ["opened"]
+        assert (await client.call_tool("state")).text == "state"
+    assert life.events == ["opened", "closed"]
+
+
+async def test_clients_at_the_same_time_share_one_run_of_the_server() -> None:
+    life = Life()
+    first, second = Client(life.server), Client(life.server)
+    await asyncio.gather(first.start(), second.start())
+    # In tasks of their own, as a fixture closes what it opened.
+    await asyncio.create_task(first.close())
+    assert (await second.call_tool("state")).text == "state"
+    assert life.events == ["opened"]
+    await asyncio.create_task(second.close())
+    assert life.events == ["opened", "closed"]
+    async with Client(life.server):
+        assert life.events == ["opened", "closed", "opened"]
+
+
+async def test_a_client_of_a_server_that_runs_already_leaves_it_running() -> None:
+    life = Life()
+    async with life.server.running():
+        async with Client(life.server) as client:
+            assert (await client.call_tool("state")).text == "state"
+        assert life.events == ["opened"]
+
+
+def test_a_server_can_be_used_in_one_event_loop_after_the_other() -> None:
+    life = Life()
+
+    async def use() -> None:
+        async with Client(life.server) as client:
+            assert (await client.call_tool("state")).text == "state"
+
+    asyncio.run(use())
+    asyncio.run(use())
+    assert life.events == ["opened", "closed"] * 2
+
+
+async def test_a_lifespan_that_cannot_open_fails_the_start() -> None:
+    @asynccontextmanager
+    async def broken(server: Server) -> AsyncIterator[None]:
+        raise RuntimeError("no database")
+        yield  # type: ignore[unreachable]  # makes it a generator
+
+    server = Server("s", lifespan=broken)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="no database"):
+            await Client(server).start()
+
+
+async def test_a_lifespan_that_fails_to_close_is_told_to_who_closes() -> None:
+    @asynccontextmanager
+    async def broken(server: Server) -> AsyncIterator[None]:
+        yield
+        raise RuntimeError("not saved")
+
+    client = await Client(Server("s", lifespan=broken)).start()
+    with pytest.raises(RuntimeError, match="not saved"):
+        await client.close()
+    await client.close()
+
+
+async def test_nothing_is_left_after_closing_not_even_a_call_that_runs() -> None:
+    server = Server("s")
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    @server.tool
+    async def endless() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    before = asyncio.all_tasks()
+    async with Client(server) as client:
+        call = asyncio.create_task(client.call_tool("endless"))
+        await started.wait()
+    assert ended.is_set()
+    with pytest.raises(ConnectionClosed):
+        await call
+    with pytest.raises(ConnectionClosed):
+        await client.call_tool("endless")
+    assert asyncio.all_tasks() == before
+    assert len(server.audience) == 0
+
+
+async def test_requests_wait_while_the_server_runs_as_many_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "IN_FLIGHT", 2)
+    server = Server("s")
+    may_end = asyncio.Event()
+    running: list[int] = []
+
+    @server.tool
+    async def hold(number: int) -> int:
+        running.append(number)
+        if len(running) == 2:
+            may_end.set()
+        await may_end.wait()
+        return number
+
+    async with Client(server) as client:
+        results = await asyncio.gather(*(client.call_tool("hold", {"number": number}) for number in range(7)))
+        assert [result.structured_content for result in results] == list(range(7))
+
+
+async def test_closing_ends_requests_that_wait_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server("s")
+    started = asyncio.Event()
+
+    @server.tool
+    async def endless() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    client = await Client(server).start()
+    monkeypatch.setattr(bounds, "IN_FLIGHT", 1)
+    calls = [asyncio.create_task(client.call_tool("endless")) for _ in range(3)]
+    await started.wait()
+    await client.close()
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [ConnectionClosed] * 3
+
+
+@every_version
+async def test_a_message_above_the_limit_is_refused(version: str) -> None:
+    server = Server("s")
+    server.message_bytes = 2000
+
+    @server.tool
+    async def echo(text: str) -> str:
+        return text
+
+    async with Client(server, protocol_version=version) as client:
+        with pytest.raises(RemoteError, match="larger than 2000 bytes"):
+            await client.call_tool("echo", {"text": "x" * 2000})
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+
+
+async def test_each_client_has_a_state_of_its_own_that_ends_with_it() -> None:
+    server = Server("s")
+    ended: list[str] = []
+    server.on_scope_end(ended.append)
+
+    @server.tool
+    async def scope(context: Context) -> str:
+        return str(context.scope)
+
+    async with Client(server, protocol_version="2025-11-25") as one:
+        async with Client(server, protocol_version="2025-11-25") as other:
+            scopes = [(await client.call_tool("scope")).text for client in (one, other)]
+        assert ended == scopes[1:]
+    assert ended == scopes[::-1]
+    assert len(set(scopes)) == 2
+
+
+@every_version
+async def test_a_client_in_the_process_has_every_scope(version: str) -> None:
+    server = Server("s")
+
+    @server.tool(scopes=("notes:write",))
+    async def write() -> str:
+        return "written"
+
+    async with Client(server, protocol_version=version) as client:
+        assert (await client.call_tool("write")).text == "written"
+
+
+async def test_a_callback_is_not_outrun_by_a_server_that_tells_much() -> None:
     server = Server("s")
 
     @server.tool
-    async def slow() -> str:
-        await asyncio.sleep(0.01)
-        return "done"
+    async def count(context: Context, steps: int) -> None:
+        for step in range(steps):
+            await context.progress(step)
 
-    async with MemoryLink(connector(server)) as link:
-        link.send(b'{"jsonrpc":"2.0","id":1,"method":"slow"}')
-        await link.finish()
-        assert link.waiting() == 1
-        assert await link.receive() == b'{"jsonrpc":"2.0","id":1,"result":"done"}'
+    heard: list[float] = []
+
+    async def slow(progress: object) -> None:
+        await asyncio.sleep(0)
+        heard.append(progress.progress)  # type: ignore[attr-defined]
+
+    async with Client(server) as client:
+        await client.call_tool("count", {"steps": 3000}, progress=slow)
+    assert heard[:3] == [0, 1, 2]
+    assert len(heard) > 2990
 
 
-async def test_leaving_forgets_the_client():
-    server = Server("s")
-    async with MemoryLink(connector(server)):
-        assert len(server.audience) == 1
-    assert len(server.audience) == 0
+def test_a_server_in_the_process_has_no_address() -> None:
+    config = ServerConfig(id="here", server=Server("s"))
+    assert (config.transport, config.is_remote, config.target) == ("memory", False, "s")
+    for wrong in ({"url": "https://example.com/mcp"}, {"command": "server"}, {"headers": {"A": "b"}}):
+        with pytest.raises(SettingsError, match="does not go with the transport memory"):
+            ServerConfig(id="here", server=Server("s"), **wrong)
+    with pytest.raises(SettingsError, match="protocol_version"):
+        Client(Server("s"), protocol_version="2020-01-01")
+
+
+async def test_closing_may_be_cancelled_and_repeated() -> None:
+    life = Life()
+    client = await Client(life.server).start()
+    closing = asyncio.create_task(client.close())
+    closing.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await closing
+    await client.close()
+    assert life.events == ["opened", "closed"]

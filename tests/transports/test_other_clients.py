@@ -7,14 +7,24 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from tests.client.ends import nothing_left, until
-from tests.client.scripted import Asked, scripted
+from tests.client.ends import no_lost_errors, nothing_left
+from tests.client.scripted import Asked, hang, scripted
+from tests.clock import pass_time, until
 
-from hubbub.client import Client, ServerConfig
-from hubbub.errors import ConnectionClosed, DeadlineExceeded, HttpError, RemoteError, SessionLost, TransportError
-from hubbub.net.backoff import Backoff
-from hubbub.net.door import Door
-from hubbub.net.egress import ANYWHERE
+from hubbub import (
+    Client,
+    ConnectionClosed,
+    DeadlineExceeded,
+    HttpError,
+    HubbubError,
+    RemoteError,
+    ServerConfig,
+    SessionLost,
+    TransportError,
+    bounds,
+)
+from hubbub.client.config import open_link
+from hubbub.pack.http import ANY_ADDRESS, Backoff, HttpClient
 from hubbub.transports.websocket_client import WebSocketLink
 
 INITIALIZED = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "w"}}
@@ -24,7 +34,7 @@ class Sockets:
     """A WebSocket server that can be told to drop its clients; another library's, so that we do not judge ourselves."""
 
     def __init__(self) -> None:
-        self.sockets: list[web.WebSocketResponse] = []
+        self.requests: list[web.Request] = []
         self.seen: list[str] = []
         self.protocols: list[str | None] = []
         self.refuses = 0
@@ -36,7 +46,7 @@ class Sockets:
             return web.Response(status=503)
         socket = web.WebSocketResponse(protocols=("mcp.v1",))
         await socket.prepare(request)
-        self.sockets.append(socket)
+        self.requests.append(request)
         self.protocols.append(socket.ws_protocol)
         async for message in socket:
             if message.type != aiohttp.WSMsgType.TEXT:
@@ -53,8 +63,7 @@ class Sockets:
         return socket
 
     async def drop(self) -> None:
-        for socket in self.sockets:
-            transport = socket._req.transport if socket._req is not None else None
+        for transport in [request.transport for request in self.requests]:
             if transport is not None:
                 transport.abort()
 
@@ -77,7 +86,13 @@ def client_of(server: Sockets, *, steps: tuple[float, ...] = (0.02,)) -> Client:
         return {}
 
     def link(config: ServerConfig) -> WebSocketLink:
-        return WebSocketLink(Door(ANYWHERE), str(config.url), headers, backoff=Backoff(steps, jitter=0))
+        return WebSocketLink(
+            HttpClient(ANY_ADDRESS),
+            str(config.url),
+            headers,
+            backoff=Backoff(steps, jitter=0),
+            limit=bounds.RESPONSE_BYTES,
+        )
 
     config = ServerConfig(id="w", transport="websocket", url=server.url, protocol_version="2025-11-25")
     return Client(config, link=link)
@@ -102,7 +117,7 @@ async def test_a_socket_that_breaks_is_opened_again_with_a_new_session() -> None
 async def test_a_call_right_after_the_break_is_not_repeated() -> None:
     async with nothing_left(), Sockets() as server, client_of(server) as client:
         await server.drop()
-        await until(lambda: len(server.sockets) == 2)
+        await until(lambda: len(server.requests) == 2)
         with pytest.raises(SessionLost):
             await client.call_tool("slow")
         assert "tools/call" not in server.seen
@@ -135,7 +150,7 @@ async def test_a_secret_that_the_oldest_transport_repeats_is_masked() -> None:
     async def handle(asked: Asked) -> None:
         if asked.method == "GET":
             await asked.stream("event: endpoint\ndata: /post\n\n")
-            await asyncio.sleep(30)
+            await hang(asked)
         elif asked.path == "/post":
             await asked.error(400, -32000, f"not {asked.headers['authorization']}")
         else:
@@ -152,7 +167,7 @@ async def test_a_session_that_could_not_be_renewed_is_renewed_by_the_next_who_as
     async with nothing_left(), Sockets() as server, client_of(server) as client:
         server.refuses_sessions = 1
         await server.drop()
-        await until(lambda: len(server.sockets) == 2)
+        await until(lambda: len(server.requests) == 2)
         with pytest.raises(RemoteError, match="not now"):
             await client.tools()
         assert "tools/list" not in server.seen
@@ -184,16 +199,17 @@ class OldServer:
 
     def __init__(self, endpoint: str = "/messages?id=1") -> None:
         self.endpoint = endpoint
+        self.is_silent = False
         self.streams: list[Asked] = []
 
     async def __call__(self, asked: Asked) -> None:
         if asked.method == "GET":
             self.streams.append(asked)
             await asked.stream(f"event: endpoint\ndata: {self.endpoint}\n\n")
-            await asyncio.sleep(30)
+            await hang(asked)
         elif asked.path.startswith("/messages"):
             await asked.reply(202)
-            if "id" in asked.message:
+            if "id" in asked.message and not self.is_silent:
                 result = INITIALIZED if asked.rpc == "initialize" else {"tools": []}
                 await self.streams[-1].stream("event: message\n" + asked.event(result))
         else:
@@ -218,19 +234,17 @@ async def test_a_stream_that_ends_fails_what_waits() -> None:
     old = OldServer()
     async with nothing_left(), scripted(old) as server:
         client = await Client(ServerConfig(id="o", transport="sse", url=server.url)).start()
-        old.endpoint = "/messages"
-        waiting = asyncio.create_task(client._session.rpc.request("tools/list", timeout_s=10))
-        await waiting
+        old.is_silent = True
+        waiting = asyncio.create_task(client.tools(timeout_s=600))
+        await until(lambda: server.asked[-1].rpc == "tools/list")
         old.streams[0].reset()
-        error = await client.wait_lost()
-        assert isinstance(error, TransportError)
+        with pytest.raises(TransportError):
+            await waiting
+        assert isinstance(await client.wait_lost(), TransportError)
         await client.close()
 
 
 async def test_closing_while_starting_ends_the_start() -> None:
-    async def hang(asked: Asked) -> None:
-        await asyncio.sleep(30)
-
     async with nothing_left(), scripted(hang) as server:
         for transport in ("sse", "http"):
             client = Client(ServerConfig(id="o", transport=transport, url=server.url))
@@ -257,7 +271,7 @@ async def silence(asked: Asked) -> None:
     if asked.method == "POST":
         await asked.reply(405)
     else:
-        await asyncio.sleep(60)
+        await hang(asked)
 
 
 @pytest.mark.parametrize(
@@ -266,10 +280,12 @@ async def silence(asked: Asked) -> None:
 async def test_starting_with_a_silent_server_ends_in_time(transport: str, error: type[Exception]) -> None:
     async with nothing_left(), scripted(silence) as server:
         url = server.url.replace("http", "ws") if transport == "ws" else server.url
-        client = Client(ServerConfig(id="o", transport=transport, url=url, timeout_s=0.3))
-        async with asyncio.timeout(5):
-            with pytest.raises(error):
-                await client.start()
+        client = Client(ServerConfig(id="o", transport=transport, url=url, timeout_s=25))
+        starting = asyncio.create_task(client.start())
+        await until(lambda: server.count("GET") == 1)
+        pass_time(25)
+        with pytest.raises(error):
+            await starting
         assert server.count("GET") == 1
         assert not client.is_open
 
@@ -277,16 +293,54 @@ async def test_starting_with_a_silent_server_ends_in_time(transport: str, error:
 async def test_a_stream_that_does_not_tell_where_to_post_is_given_up_in_time() -> None:
     async def handle(asked: Asked) -> None:
         await asked.stream(": hello\n\n")
-        await asyncio.sleep(60)
+        await hang(asked)
 
-    async with nothing_left(), scripted(handle) as server, asyncio.timeout(5):
+    async with nothing_left(), scripted(handle) as server:
+        starting = asyncio.create_task(
+            Client(ServerConfig(id="o", transport="sse", url=server.url, timeout_s=25)).start()
+        )
+        await until(lambda: server.count("GET") == 1)
+        pass_time(25)
         with pytest.raises(DeadlineExceeded):
-            await Client(ServerConfig(id="o", transport="sse", url=server.url, timeout_s=0.3)).start()
+            await starting
+
+
+async def test_a_stream_that_ends_after_its_client_gave_up_is_not_reported_as_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bounds, "PROBE_S", 0)
+    ends = asyncio.Event()
+
+    async def handle(asked: Asked) -> None:
+        await asked.stream(": hello\n\n")
+        await ends.wait()
+        asked.reset()
+
+    class Taker:
+        problem = ""
+        lost_with: asyncio.Future[HubbubError]
+
+        def lost(self, error: HubbubError) -> None:
+            self.lost_with.set_result(error)
+
+    async with nothing_left(), no_lost_errors(), scripted(handle) as server:
+        link = open_link(ServerConfig(id="o", transport="sse", url=server.url), over_old_pair=True)
+        taker = Taker()
+        taker.lost_with = asyncio.get_running_loop().create_future()
+        with pytest.raises(TransportError, match="where to post"):
+            await link.start(taker)  # type: ignore[arg-type]
+        ends.set()
+        assert isinstance(await taker.lost_with, TransportError)
+        await link.close()
+        del link, taker
 
 
 async def test_a_handshake_that_is_never_answered_counts_as_no_connection() -> None:
-    async with nothing_left(), scripted(silence) as server, asyncio.timeout(5):
+    async with nothing_left(), scripted(silence) as server:
         url = server.url.replace("http", "ws")
-        with pytest.raises(TransportError, match=r"did not open a WebSocket within 0\.2 s") as raised:
-            await Client(ServerConfig(id="w", transport="ws", url=url, open_timeout_s=0.2)).start()
+        starting = asyncio.create_task(Client(ServerConfig(id="w", transport="ws", url=url, open_timeout_s=5)).start())
+        await until(lambda: server.count("GET") == 1)
+        pass_time(5)
+        with pytest.raises(TransportError, match="did not open a WebSocket within 5 s") as raised:
+            await starting
         assert not raised.value.may_have_executed

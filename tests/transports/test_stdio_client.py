@@ -3,28 +3,32 @@
 import asyncio
 import json
 import sys
-import time
 from typing import Any
 
 import psutil
 import pytest
-from tests.client.ends import nothing_left, odd, until
+from tests.client.ends import nothing_left, odd
+from tests.clock import pass_time, turns, until
 from tests.processes import is_running
 
-from hubbub.client import Client, ServerConfig
-from hubbub.errors import (
+from hubbub import (
+    Client,
     ConnectionClosed,
     DeadlineExceeded,
     HubbubError,
     ProtocolVersionNotSupported,
     RemoteError,
+    ServerConfig,
     TransportError,
+    bounds,
 )
 from hubbub.transports.stdio_client import INHERITED, StdioLink, environment
 
 
 class Kept:
     """A receiver that keeps what comes."""
+
+    problem = ""
 
     def __init__(self) -> None:
         self.messages: list[bytes] = []
@@ -57,7 +61,7 @@ async def test_two_pages_and_a_call() -> None:
         assert [tool.name for tool in await client.tools()] == ["echo", "second"]
         assert (await client.list_tools(cursor="")).tools[0].name == "second"
         result = await client.call_tool("echo", {"a": 1})
-        assert result.content[0].text == '{"a": 1}'
+        assert result.text == '{"a": 1}'
 
 
 async def test_an_unset_version_falls_back_to_the_default_of_the_legacy_era() -> None:
@@ -78,10 +82,11 @@ async def test_an_older_answer_is_accepted() -> None:
 
 async def test_a_server_that_never_answers_costs_the_deadline_and_no_more() -> None:
     async with nothing_left(), Client(odd("silent")) as client:
-        started = time.monotonic()
-        with pytest.raises(DeadlineExceeded, match=r"tools/list did not come within 0.2 s"):
-            await client.tools(timeout_s=0.2)
-        assert time.monotonic() - started < 2
+        listing = asyncio.create_task(client.tools(timeout_s=500))
+        await asyncio.sleep(0)
+        pass_time(500)
+        with pytest.raises(DeadlineExceeded, match="tools/list did not come within 500 s"):
+            await listing
 
 
 async def test_a_timeout_sends_one_cancellation_with_its_reason() -> None:
@@ -93,16 +98,14 @@ async def test_a_timeout_sends_one_cancellation_with_its_reason() -> None:
     async with Client(odd("record", on_stderr_line=recorded.append)) as client:
         task = asyncio.create_task(client.call_tool("echo"))
         await task
-        rpc = client._session.rpc
-        request = rpc.request("nothing/known", timeout_s=5)
         with pytest.raises(RemoteError):
-            await request
+            await client.get_prompt("unknown")
         await until(lambda: len(recorded) >= 4)
     assert [json.loads(line)["method"] for line in recorded] == [
         "initialize",
         "notifications/initialized",
         "tools/call",
-        "nothing/known",
+        "prompts/get",
     ]
     assert [json.loads(line).get("id") for line in recorded] == [1, None, 2, 3]
 
@@ -129,7 +132,7 @@ async def test_garbage_is_passed_over() -> None:
 async def test_answers_to_nothing_are_passed_over(mode: str) -> None:
     async with nothing_left(), Client(odd(mode)) as client:
         assert [tool.name for tool in await client.tools()] == ["echo", "second"]
-        assert (await client.call_tool("echo", {"n": 1})).content[0].text == '{"n": 1}'
+        assert (await client.call_tool("echo", {"n": 1})).text == '{"n": 1}'
 
 
 async def test_an_id_that_comes_back_as_text_is_ours_all_the_same() -> None:
@@ -158,10 +161,8 @@ async def test_a_line_without_end_takes_no_memory() -> None:
 
 async def test_an_exit_fails_what_waits_at_once_and_says_why() -> None:
     async with nothing_left(), Client(odd("exit")) as client:
-        started = time.monotonic()
         with pytest.raises(TransportError, match=r"has ended with status 3; it said: one \| last words") as raised:
-            await client.tools(timeout_s=10)
-        assert time.monotonic() - started < 1
+            await client.tools(timeout_s=3600)
         assert raised.value.code == "TRANSPORT_CLOSED"
         assert raised.value.data["exitstatus"] == 3
         assert raised.value.data["stderr"] == ["one", "last words"]
@@ -198,7 +199,7 @@ async def test_a_write_to_a_server_that_ends_waits_for_its_reason() -> None:
 
     await server.start(Kept())
     with pytest.raises(TransportError, match="status 3; it said: boom"):
-        await asyncio.wait_for(write_on(), 5)
+        await asyncio.wait_for(write_on(), 60)
     await server.close()
 
 
@@ -210,34 +211,26 @@ async def test_what_was_written_before_the_exit_still_counts() -> None:
 async def test_a_child_that_holds_the_pipe_delays_nothing() -> None:
     async with nothing_left(), Client(odd("exit-with-child")) as client:
         await client.list_tools()
-        started = time.monotonic()
         with pytest.raises((TransportError, ConnectionClosed), match="status 4"):
-            await client.list_tools(timeout_s=10)
-        assert time.monotonic() - started < 2
+            await client.list_tools(timeout_s=3600)
 
 
 async def test_a_server_that_closes_its_output_and_lives_is_lost() -> None:
     async with nothing_left():
         client = await Client(odd("close-output")).start()
-        started = time.monotonic()
         with pytest.raises(TransportError, match="has closed its output"):
-            await client.tools(timeout_s=10)
-        assert time.monotonic() - started < 2
+            await client.tools(timeout_s=3600)
         await client.close()
-        assert time.monotonic() - started < 8
 
 
 @pytest.mark.parametrize("mode", ["family", "stubborn"])
 async def test_the_whole_tree_ends_with_the_client(mode: str) -> None:
-    before = psutil.Process().children()
     client = await Client(odd(mode)).start()
     await client.ping()
-    children = psutil.Process().children(recursive=True)
-    family = [child for child in children if child not in before and is_running(child)]
+    (server,) = [child for child in psutil.Process().children() if mode in child.cmdline()]
+    family = [child for child in (server, *server.children(recursive=True)) if is_running(child)]
     assert len(family) == 3
-    started = time.monotonic()
     await client.close()
-    assert time.monotonic() - started < 8
     await until(lambda: not any(is_running(process) for process in family))
 
 
@@ -313,8 +306,8 @@ async def test_asking_before_the_start_is_an_error() -> None:
 async def test_closing_from_another_task_fails_what_waits() -> None:
     async with nothing_left():
         client = await Client(odd("silent")).start()
-        waiting = asyncio.create_task(client.tools(timeout_s=30))
-        await until(lambda: len(client._session.rpc) == 1)
+        waiting = asyncio.create_task(client.tools(timeout_s=600))
+        await turns()
         await asyncio.create_task(client.close())
         with pytest.raises(ConnectionClosed, match="closed"):
             await waiting
@@ -322,8 +315,9 @@ async def test_closing_from_another_task_fails_what_waits() -> None:
 
 async def test_a_start_that_is_cancelled_leaves_nothing() -> None:
     async with nothing_left():
-        starting = asyncio.create_task(Client(odd("silent", protocol_version="2026-07-28", timeout_s=20)).start())
-        await asyncio.sleep(0.2)
+        children = len(psutil.Process().children())
+        starting = asyncio.create_task(Client(odd("silent", protocol_version="2026-07-28", timeout_s=3600)).start())
+        await until(lambda: len(psutil.Process().children()) > children)
         starting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await starting
@@ -333,7 +327,7 @@ async def test_many_writers_do_not_mix_their_lines() -> None:
     async with nothing_left(), Client(odd("sane")) as client:
         texts = ["x" * size for size in range(0, 40_000, 1000)]
         results = await asyncio.gather(*(client.call_tool("echo", {"t": text}) for text in texts))
-        assert [json.loads(result.content[0].text)["t"] for result in results] == texts
+        assert [json.loads(result.text)["t"] for result in results] == texts
 
 
 async def test_a_raw_link_writes_and_reads_lines() -> None:
@@ -375,7 +369,7 @@ async def test_a_list_that_loops_is_an_error() -> None:
 async def test_odd_content_costs_only_itself() -> None:
     async with Client(odd("odd-content")) as client:
         result = await client.call_tool("echo")
-        assert [getattr(block, "type", type(block).__name__) for block in result.content] == [
+        assert [getattr(block, "type", type(block).__name__) for block in result.content or []] == [
             "Text",
             "hologram",
             "image",
@@ -411,46 +405,48 @@ async def test_what_was_given_in_confidence_does_not_come_back_in_answers() -> N
     assert (raised.value.message, raised.value.data) == ("not ***", ["***"])
 
 
-async def test_an_old_server_that_ends_at_an_unexpected_message_is_started_again() -> None:
-    async with nothing_left():
-        for _ in range(2):
-            async with Client(odd("dies-of-probes", protocol_version=None)) as client:
-                assert client.era == "legacy"
-                assert len(await client.tools()) == 2
-                assert client.is_open
+@pytest.mark.parametrize("what", ["tools", "prompts", "resources", "templates"])
+async def test_pages_without_end_do_not_fill_the_memory(what: str) -> None:
+    async with nothing_left(), Client(odd("large-pages", timeout_s=20)) as client:
+        with pytest.raises(TransportError, match="more than 16777216 bytes"):
+            await getattr(client, what)()
+        await client.ping()
 
 
-async def test_a_server_that_is_silent_at_the_probe_passes_for_old_when_the_timeout_is_over() -> None:
-    config = odd("silent", protocol_version=None, timeout_s=2)
-    async with nothing_left(), asyncio.timeout(8), Client(config) as client:
-        assert client.era == "legacy"
+async def test_a_line_that_is_too_long_fails_the_call_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "LINE_BYTES", 2000)
+    async with nothing_left(), Client(odd("sane")) as client:
+        with pytest.raises(TransportError, match="2000"):
+            await client.call_tool("echo", {"a": "x" * 2000})
+        assert (await client.call_tool("echo", {"a": 1})).text == '{"a": 1}'
 
 
-async def test_a_modern_server_that_is_slow_is_not_taken_for_an_old_one() -> None:
-    async with nothing_left(), Client(odd("slow-and-modern", protocol_version=None)) as client:
-        assert client.era == "modern"
+async def test_a_time_limit_is_for_all_pages_of_a_list() -> None:
+    async with nothing_left(), Client(odd("slow-pages", timeout_s=20)) as client:
+        with pytest.raises(DeadlineExceeded):
+            await client.tools(timeout_s=1)
 
 
 async def test_a_question_that_is_withdrawn_is_not_answered() -> None:
-    started, ended = asyncio.Event(), asyncio.Event()
+    ended = asyncio.Event()
 
     async def never(request: Any) -> dict[str, Any]:
-        started.set()
         try:
-            await asyncio.sleep(30)
+            await client.ping()  # upon which the server withdraws its question
+            await asyncio.get_running_loop().create_future()
         finally:
             ended.set()
         return {}
 
     async with nothing_left(), Client(odd("withdraws-its-question"), elicitation=never) as client:
         await client.call_tool("echo")
-        assert started.is_set()
         await ended.wait()
 
 
 async def test_tools_may_change_while_one_is_called() -> None:
     heard: list[str] = []
     async with Client(odd("changes"), on_change=lambda change: heard.append(change.kind)) as client:
-        results = await asyncio.gather(*(client.call_tool("echo", {"n": n}) for n in range(10)), client.tools())
-        assert [result.content[0].text for result in results[:10]] == [json.dumps({"n": n}) for n in range(10)]
+        calls = asyncio.gather(*(client.call_tool("echo", {"n": n}) for n in range(10)))
+        results, _ = await asyncio.gather(calls, client.tools())
+        assert [result.text for result in results] == [json.dumps({"n": n}) for n in range(10)]
         assert heard == ["tools"] * 11

@@ -10,7 +10,6 @@ import pytest
 
 Start = Callable[..., Any]
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
-PROMPT_S = 4.0
 
 
 def test_the_end_of_input_lets_running_calls_finish(server: Any) -> None:
@@ -43,7 +42,7 @@ def test_the_end_of_input_ends_an_open_listen_with_its_answer(server: Any) -> No
     result = server.answer("watch")["result"]
     assert result["resultType"] == "complete"
     assert result["_meta"]["io.modelcontextprotocol/subscriptionId"] == "watch"
-    assert server.wait(PROMPT_S) == 0
+    assert server.wait() == 0
 
 
 def test_a_question_that_nobody_can_answer_any_more_fails(server: Any) -> None:
@@ -55,24 +54,24 @@ def test_a_question_that_nobody_can_answer_any_more_fails(server: Any) -> None:
     failed = server.answer(1)["result"]
     assert failed["isError"] is True
     assert "The client is gone" in failed["content"][0]["text"]
-    assert server.wait(PROMPT_S) == 0
+    assert server.wait() == 0
 
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_stops_an_idle_server_while_stdin_is_open(server: Any, number: signal.Signals) -> None:
     server.ask(server.request(1, "ping"))
     server.signal(number)
-    assert server.wait(PROMPT_S) == 0
+    assert server.wait() == 0
     assert server.rest() == b""
 
 
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("tool", ["nap", "block"], ids=["async", "sync"])
 def test_a_signal_stops_a_server_while_a_tool_runs(server: Any, number: signal.Signals, tool: str) -> None:
-    server.send(server.call(1, tool, seconds=60), server.request(2, "ping"))
+    server.send(server.call(1, tool, seconds=600), server.request(2, "ping"))
     assert server.receive()["id"] == 2
     server.signal(number)
-    assert server.wait(PROMPT_S) == 0
+    assert server.wait() == 0
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -84,20 +83,20 @@ def test_a_signal_stops_a_server_on_a_terminal(start: Start, number: signal.Sign
     while b"result" not in os.read(control, 1000):
         pass
     server.signal(number)
-    assert server.wait(PROMPT_S) == 0
+    assert server.wait() == 0
     os.close(control)
 
 
 def test_a_signal_while_calls_drain_stops_at_once(server: Any) -> None:
-    server.send(server.call(1, "nap", seconds=60), server.request(2, "ping"))
+    server.send(server.call(1, "nap", seconds=600), server.request(2, "ping"))
     assert server.receive()["id"] == 2
     server.end_input()
     server.signal(signal.SIGTERM)
-    assert server.wait(PROMPT_S) == 0
+    assert server.wait() == 0
 
 
 def test_a_tool_that_ignores_being_cancelled_does_not_keep_the_process(server: Any) -> None:
-    server.send(server.call(1, "stubborn", seconds=60), server.request(2, "ping"))
+    server.send(server.call(1, "stubborn", seconds=600), server.request(2, "ping"))
     assert server.receive()["id"] == 2
     server.signal(signal.SIGTERM)
     assert server.wait() == 0
@@ -107,4 +106,4 @@ def test_two_signals_in_a_row_are_as_good_as_one(server: Any) -> None:
     server.ask(server.request(1, "ping"))
     server.signal(signal.SIGTERM)
     server.signal(signal.SIGTERM)
-    assert server.wait(PROMPT_S) == 0
+    assert server.wait() == 0

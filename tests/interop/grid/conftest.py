@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.http.processes import ServerProcess
+from tests.http.wire import Site, request
 from tests.interop.foreign import JUDGES
 from tests.interop.grid.visiting import LEGACY, MODERN, Stand, see
 from tests.interop.grid.workshops import WORKSHOPS, Workshop, Yard, hub_before, inner_on_stdio, write_config
@@ -28,11 +29,25 @@ def yard(node: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture(scope="session")
-def hub(yard: Yard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Workshop], Stand]]:
+def hub(
+    yard: Yard, tmp_path_factory: pytest.TempPathFactory, within: Callable[..., Any]
+) -> Iterator[Callable[[Workshop], Stand]]:
     """Where each workshop is found behind one hub that has them all, over HTTP."""
     entries = {workshop: yard.entry(workshop) for workshop in WORKSHOPS}
     with ServerProcess(*write_config(tmp_path_factory.mktemp("hub"), entries)) as process:
+        within(every_server_ready(process.site), VISIT_S)
         yield lambda workshop: Stand(f"{process.url}/mcp", workshop.name, yard.journal(workshop), f"{workshop.name}__")
+
+
+async def every_server_ready(site: Site) -> None:
+    """A hub cannot say that a resource does not exist while one of its servers has not started."""
+    phases = {""}
+    while phases != {"ready"}:
+        await site.post(request("tools/list"))
+        answer = await site.post(request("resources/read", {"uri": "hub://status"}))
+        status = json.loads(answer.json["result"]["contents"][0]["text"])
+        phases = {server["phase"] for server in status["servers"]}
+        print(status["servers"])  # Shown if the deadline passes.
 
 
 @pytest.fixture(scope="session")

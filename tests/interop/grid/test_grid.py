@@ -16,7 +16,7 @@ from tests.interop.grid.visiting import LEGACY, MODERN
 from tests.interop.grid.workshops import WORKSHOPS, Workshop
 from tests.interop.python_client import DEPRECATED
 
-pytestmark = [pytest.mark.filterwarnings(DEPRECATED), pytest.mark.timeout(150)]
+pytestmark = pytest.mark.filterwarnings(DEPRECATED)
 
 
 class Row(NamedTuple):

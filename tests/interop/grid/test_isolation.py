@@ -9,9 +9,9 @@ import pytest
 from tests.interop.grid import expected
 from tests.interop.grid.visiting import LEGACY, LOG_LEVEL, MODERN, Stand, Visit, accept, connected
 from tests.interop.grid.workshops import QUICK, Workshop
-from tests.interop.python_client import DEPRECATED
+from tests.interop.python_client import DEPRECATED, text_of
 
-pytestmark = [pytest.mark.filterwarnings(DEPRECATED), pytest.mark.timeout(150)]
+pytestmark = pytest.mark.filterwarnings(DEPRECATED)
 NAMES = {"Ada": LEGACY, "Bob": LEGACY, "Cid": MODERN, "Dot": MODERN}
 ROUNDS = 2
 
@@ -38,7 +38,7 @@ async def be_asked(visit: Visit, name: str) -> None:
     visit.answers = [accept(name=name, age=1), accept(sure=True)]
     visit.events.clear()
     result = await visit.call("interview")
-    assert result.content[0].text == f"{name} is sure"
+    assert text_of(result.content[0]) == f"{name} is sure"
     asked = [event[1] for event in visit.events if event[0] == "elicitation"]
     assert asked == ["Who are you?", f"Are you sure, {name}?"]
     assert visit.answers == []
@@ -47,8 +47,8 @@ async def be_asked(visit: Visit, name: str) -> None:
 async def hear_progress(visit: Visit, steps: int) -> None:
     heard: list[Any] = []
 
-    async def hear(value: float, total: float | None, message: str | None) -> None:
-        heard.append((value, total))
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total))
 
     # Every client names its first call, its second and so on alike: tokens are the same for all.
     await visit.client.call_tool(f"{visit.stand.prefix}slow", {"steps": steps}, progress_callback=hear)

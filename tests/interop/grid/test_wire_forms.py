@@ -17,8 +17,6 @@ from tests.interop.grid.workshops import QUICK, WORKSHOPS, Workshop
 META = "io.modelcontextprotocol/"
 Hub = Callable[[Workshop], Stand]
 
-pytestmark = pytest.mark.timeout(100)
-
 
 @pytest.fixture(params=[pytest.param(workshop, id=workshop.name) for workshop in WORKSHOPS])
 def stand(request: pytest.FixtureRequest, hub: Hub) -> Stand:
@@ -140,7 +138,8 @@ async def test_a_modern_caller_gets_every_member_of_its_era(stand: Stand) -> Non
 @pytest.mark.parametrize("stand", [pytest.param(one, id=one.name) for one in QUICK], indirect=True)
 async def test_what_a_caller_can_answer_is_what_the_server_hears_of_it(stand: Stand) -> None:
     params = {"name": f"{stand.prefix}whose", "arguments": {}}
-    for capabilities in ({}, {"elicitation": {}}, {"elicitation": {}, "sampling": {}}):
+    declared: list[dict[str, Any]] = [{}, {"elicitation": {}}, {"elicitation": {}, "sampling": {}}]
+    for capabilities in declared:
         body, headers = modern("tools/call", params, capabilities=capabilities)
         found = result(await site(stand).post(body, headers | {"Accept": "application/json"}))
         assert found["structuredContent"]["capabilities"] == sorted(capabilities)

@@ -90,7 +90,8 @@ const text = (result) => result.content[0].text;
 const onprogress = ({ progress, total, message }) => hear("progress", progress, total ?? null, message ?? null);
 const outcome = (work) => work.then(plain, (error) => error.code);
 const plain = ({ _meta = {}, resultType, ...found }) => {
-  const kept = Object.entries(_meta).filter(([key]) => !key.startsWith("hubbub/") && !key.startsWith("io.model"));
+  const added = ["dev.hubbub/", "hubbub/", "io.modelcontextprotocol/"];
+  const kept = Object.entries(_meta).filter(([key]) => !added.some((prefix) => key.startsWith(prefix)));
   return kept.length ? { ...found, _meta: Object.fromEntries(kept) } : found;
 };
 async function traced(name, given, options, meta) {
@@ -237,7 +238,17 @@ async function watch(watched, read) {
   return { is_new: entry.text === touched, honored, afterwards: [...events] };
 }
 
+// A hub may still tell of a change of an earlier visit, but not every time.
+const GROW_ATTEMPTS = 3;
+
 async function grown(kind) {
+  for (let attempt = 1; ; attempt++) {
+    const seen = await grownOnce(kind);
+    if (seen.heard.length === 1 || attempt === GROW_ATTEMPTS) return seen;
+  }
+}
+
+async function grownOnce(kind) {
   const name = `new_${randomUUID().slice(0, 8)}`;
   const lists = { tool: allTools, prompt: () => listed("listPrompts", "prompts"), resource: () => listed("listResources", "resources") };
   const uses = {

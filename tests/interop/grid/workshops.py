@@ -120,6 +120,7 @@ def hub_before(entry: dict[str, Any], folder: Path, era: str) -> Iterator[str]:
 
 def inner_on_stdio(stand: Stand) -> dict[str, Any]:
     """How a hub on stdio is named in another hub's file."""
+    assert isinstance(stand.place, list)
     command, *arguments = stand.place
     found = {key: os.environ[key] for key in ("PYTHONPATH", "XDG_DATA_HOME") if key in os.environ}
     # What a hub starts must not be a hub by accident; this one is on purpose.

@@ -87,7 +87,7 @@ async def wait_forever(context: Context) -> str:
 @server.tool
 async def counts(cancelled: int = 0) -> dict[str, int]:
     """What became of those that wait; answers once so many were cancelled."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while seen["cancelled"] < cancelled:
             await asyncio.sleep(0.001)
     return seen
@@ -112,7 +112,10 @@ async def ask_name(context: Context) -> str | InputRequiredResult:
         params = types.ElicitRequestFormParams(message="Who are you?", requested_schema=form)
         return InputRequiredResult(input_requests={"who": types.ElicitRequest(params=params)}, request_state="asked")
     assert context.request_state == "asked"
-    content = answers["who"].content
+    answer = answers["who"]
+    assert isinstance(answer, types.ElicitResult)
+    assert answer.content is not None
+    content = answer.content
     return f"{content['name']} is {content['age']}"
 
 

@@ -3,7 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
+from tests.packs.activity.judging import Judge, judging
 from tests.packs.activity.watching import Watch, watching
+
+
+@pytest.fixture(autouse=True)
+def _no_data_of_other_tests(own_folders: None) -> None:
+    """A token, a pause or a log that another test left would matter to every one."""
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +38,10 @@ def either_watch(request: pytest.FixtureRequest) -> Watch:
     found: Watch = request.getfixturevalue(f"_{request.param}_watch")
     found.clear()
     return found
+
+
+@pytest.fixture(scope="session")
+def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
+    """ActivityWatch's own libraries."""
+    with judging(tmp_path_factory.mktemp("aw-judge")) as found:
+        yield found

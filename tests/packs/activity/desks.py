@@ -10,7 +10,7 @@ from tests.server.conversation import Conversation, conversing
 from hubbub import Server
 from hubbub.assembly.installing import install_pack
 from hubbub.packs.activity.pack import pack
-from hubbub.packs.activity.settings import ActivitySettings
+from hubbub.packs.activity.settings import ActivitySettings, PrivacySettings
 
 LEGACY = "2025-11-25"
 NOWHERE = "http://127.0.0.1:9"
@@ -36,7 +36,7 @@ class Asker:
         return json.loads(result["content"][0]["text"])["error"]
 
 
-def make_server(aw_url: str = NOWHERE, sidecar_url: str = NOWHERE, **settings: Any) -> Server:
+def make_server(aw_url: str = NOWHERE, sidecar_url: str | None = NOWHERE, **settings: Any) -> Server:
     """A server with the pack."""
     server = Server("desk", version="1")
     chosen = ActivitySettings(**{"time_zone": "UTC", **settings, "aw_url": aw_url, "sidecar_url": sidecar_url})
@@ -44,9 +44,14 @@ def make_server(aw_url: str = NOWHERE, sidecar_url: str = NOWHERE, **settings: A
     return server
 
 
+def privacy_rules(**rules: Any) -> PrivacySettings:
+    """Rules whose names are not written out where they are used."""
+    return PrivacySettings(**rules)
+
+
 @asynccontextmanager
 async def at_a_desk(
-    aw_url: str = NOWHERE, sidecar_url: str = NOWHERE, *, dialect: str = LEGACY, **settings: Any
+    aw_url: str = NOWHERE, sidecar_url: str | None = NOWHERE, *, dialect: str = LEGACY, **settings: Any
 ) -> AsyncIterator[Asker]:
     """A client of a server of its own."""
     server = make_server(aw_url, sidecar_url, **settings)

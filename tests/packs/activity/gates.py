@@ -16,10 +16,10 @@ from tests.packs.activity.watching import Watch
 KEY = "key-of-the-test"
 
 
-def _ask(watch: Watch, path: str) -> Odd:
+def ask(watch: Watch, path: str) -> Odd:
     """What the real one answers."""
     try:
-        with urllib.request.urlopen(f"{watch.url}{path}", timeout=30) as answer:
+        with urllib.request.urlopen(f"{watch.url}{path}", timeout=60) as answer:
             return Odd(answer.status, answer.read(), answer.headers["Content-Type"])
     except urllib.error.HTTPError as error:
         return Odd(error.code, error.read(), error.headers["Content-Type"])
@@ -33,7 +33,7 @@ def locked_watch(watch: Watch, key: str = KEY) -> Iterator[OddServer]:
         given = server.asked[-1][2].get("Authorization", "")
         if path != "/api/0/info" and given != f"Bearer {key}":
             return Odd(401, b'{"message": "Missing or invalid API key"}')
-        return _ask(watch, path)
+        return ask(watch, path)
 
     with odd_server(answer) as server:
         yield server
@@ -46,7 +46,7 @@ def newer_watch(watch: Watch, classes: Any) -> Iterator[OddServer]:
     def answer(method: str, path: str) -> Odd:
         if path.rstrip("/") == "/api/0/settings/classes":
             return Odd(body=json.dumps(classes).encode())
-        return _ask(watch, path)
+        return ask(watch, path)
 
     with odd_server(answer) as server:
         yield server

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
+from tests.clock import turns, until
+
 
 class Odd(NamedTuple):
     """One answer."""
@@ -28,6 +30,15 @@ class OddServer(ThreadingHTTPServer):
         self.answer = answer
         self.asked: list[tuple[str, str, dict[str, str]]] = []
         self.is_over = threading.Event()
+        self.hung = self.answered = 0
+
+    async def only_hangs(self) -> None:
+        """Wait until there are questions that it leaves open, and all others are answered, those that follow too."""
+        before = -1
+        while len(self.asked) != before:
+            before = len(self.asked)
+            await until(lambda: self.hung and self.hung + self.answered == len(self.asked))
+            await turns()
 
     @property
     def url(self) -> str:
@@ -43,6 +54,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.asked.append((self.command, self.path, dict(self.headers)))
         odd = self.server.answer(self.command, self.path)
         if odd.hangs:
+            self.server.hung += 1
             self.server.is_over.wait(60)
             return
         self.send_response(odd.status)
@@ -59,6 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.flush()
             return
         self.wfile.write(odd.body)
+        self.server.answered += 1
         if odd.announced is not None:
             self.close_connection = True
 
@@ -80,5 +93,5 @@ def odd_server(answer: Odd | Callable[[str, str], Odd]) -> Iterator[OddServer]:
     finally:
         server.is_over.set()
         server.shutdown()
-        thread.join(10)
+        thread.join()
         server.server_close()

@@ -14,7 +14,7 @@ from hubbub.packs.activity.sidecar import windows
 
 NEEDED = ("Xvfb", "openbox", "xterm", "tesseract")
 LAUNCHER = Path("/usr/libexec/at-spi-bus-launcher")
-WAIT_S = 40.0
+WAIT_S = 60.0
 
 
 def skip_without(*programs: str) -> None:
@@ -40,11 +40,11 @@ def _running(command: list[str], environment: dict[str, str]) -> Iterator[subpro
 
 
 @contextmanager
-def _display() -> Iterator[str]:
+def _display(size: str) -> Iterator[tuple[str, int]]:
     """A free display; Xvfb itself finds one and says which."""
     read, write = os.pipe()
     process = subprocess.Popen(
-        ["Xvfb", "-displayfd", str(write), "-screen", "0", "1280x800x24", "-nolisten", "tcp", "-noreset"],
+        ["Xvfb", "-displayfd", str(write), "-screen", "0", f"{size}x24", "-nolisten", "tcp", "-noreset"],
         pass_fds=[write], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     os.close(write)
@@ -52,7 +52,7 @@ def _display() -> Iterator[str]:
         with os.fdopen(read) as told:
             number = told.readline().strip()
         assert number, "Xvfb did not start"
-        yield f":{number}"
+        yield f":{number}", process.pid
     finally:
         process.terminate()
         process.wait(WAIT_S)
@@ -61,15 +61,22 @@ def _display() -> Iterator[str]:
 class Screen:
     """A display with programs on it."""
 
-    def __init__(self, stack: ExitStack, environment: dict[str, str]) -> None:
+    def __init__(self, stack: ExitStack, environment: dict[str, str], server_pid: int) -> None:
         self._stack = stack
+        self.server_pid = server_pid
         self.environment = environment
 
-    def terminal(self, title: str, text: str, place: str = "60x6+40+40") -> None:
+    def start(self, command: list[str]) -> None:
+        """A program that ends with the screen."""
+        self._stack.enter_context(_running(command, self.environment))
+
+    def terminal(self, title: str, text: str, place: str = "60x6+40+40", app: str = "XTerm") -> None:
         """A window with large letters in it."""
         script = f"printf '%s\\n' '{text}'; exec sleep 600"
         command = [
             "xterm",
+            "-class",
+            app,
             "-T",
             title,
             "-geometry",
@@ -83,7 +90,7 @@ class Screen:
             "-c",
             script,
         ]
-        self._stack.enter_context(_running(command, self.environment))
+        self.start(command)
 
     def question(self, title: str, text: str) -> None:
         """A window of a program that describes itself."""
@@ -100,12 +107,17 @@ class Screen:
 
 @contextmanager
 def screen(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, *, has_bus: bool = False, has_manager: bool = True
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    has_bus: bool = False,
+    has_manager: bool = True,
+    size: str = "1280x800",
 ) -> Iterator[Screen]:
     """An empty one, which this process and its children look at meanwhile."""
     skip_without(*NEEDED)
     with ExitStack() as stack:
-        display = stack.enter_context(_display())
+        display, server_pid = stack.enter_context(_display(size))
         environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "DISPLAY": display, "LANG": "C.UTF-8"}
         # Where fontconfig keeps what it knows of all fonts; to find that out anew takes it long.
         environment["XDG_CACHE_HOME"] = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
@@ -119,7 +131,7 @@ def screen(
         if has_manager:
             stack.enter_context(_running(["openbox"], environment))
             eventually(lambda: windows.all_windows() is not None, "the window manager")
-        yield Screen(stack, environment)
+        yield Screen(stack, environment, server_pid)
 
 
 @contextmanager
@@ -140,7 +152,7 @@ def _bus(environment: dict[str, str]) -> Iterator[dict[str, str]]:
     try:
         address = daemon.stdout.readline().decode().strip()
         named = {"DBUS_SESSION_BUS_ADDRESS": address}
-        with _running([str(LAUNCHER), "--launch-immediately"], environment | named):
+        with _running([str(LAUNCHER), "--launch-immediately", "--a11y=1"], environment | named):
             yield named
     finally:
         daemon.terminate()

@@ -1,16 +1,30 @@
 """Sidecars that run in this process, and a way to ask them over HTTP."""
 
+import base64
 import http.client
 import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
 
 from hubbub import Secret
+from hubbub.packs.activity.pause import Pause
 from hubbub.packs.activity.settings import ActivitySettings, PrivacySettings
 from hubbub.packs.activity.sidecar.command import make_engine
 from hubbub.packs.activity.sidecar.server import SidecarServer
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+def opened_image(data_base64: str) -> "Image":
+    """A picture of an answer, to look at its points."""
+    from PIL import Image
+
+    with Image.open(BytesIO(base64.b64decode(data_base64))) as opened:
+        return opened.convert("RGB")
 
 
 class Sidecar:
@@ -32,16 +46,22 @@ class Sidecar:
 
 @contextmanager
 def sidecar(
-    engine: str = "mock", omniparser_url: str = "", *, host: str = "127.0.0.1", token: str = "", **privacy: Any
+    engine: str = "mock",
+    omniparser_url: str = "",
+    *,
+    host: str = "127.0.0.1",
+    token: str = "",
+    pause: Pause | None = None,
+    **privacy: Any,
 ) -> Iterator[Sidecar]:
     made = make_engine(engine, omniparser_url, ActivitySettings(privacy=PrivacySettings(**privacy)))
     secret = Secret(token) if token else None
-    server = SidecarServer((host, 0), made, takes_anything=engine == "mock", token=secret)
+    server = SidecarServer((host, 0), made, takes_anything=engine == "mock", token=secret, pause=pause)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
         yield Sidecar(server.server_port, host)
     finally:
         server.shutdown()
-        thread.join(10)
+        thread.join()
         server.server_close()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.imports import SOURCE, imports_of
-from tests.packs.activity.desks import Asker, at_a_desk
+from tests.packs.activity.desks import Asker, at_a_desk, privacy_rules
 from tests.packs.activity.odd_server import Odd, odd_server
 from tests.packs.activity.watching import HOST, Watch, event
 from tests.server.conversation import MODERN
@@ -32,7 +32,14 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("aw.timeline", {"period": "last_3h", "min_seconds": 0}),
     ("screen.read", {}),
     *(("aw.summary", {"period": "last_3h", "by": by, "top": 500}) for by in ("app", "title", "domain")),
+    *(
+        ("aw.summary", {"period": "last_3h", "by": by, "per": "hour"})
+        for by in ("title", "url", "project", "file")
+    ),
     ("aw.summary", {"period": "last_3h", "by": "category", "categories": {"Known": OPEN}}),
+    ("aw.categories", {"period": "last_3h"}),
+    *(("aw.export", {"period": "last_3h", "what": what}) for what in ("windows", "pages", "files", "timeline")),
+    ("aw.export", {"period": "last_3h", "what": "summary", "by": "title", "per": "hour", "format": "json"}),
     ("aw.query", {"query": 'RETURN = query_bucket("window");', "period": "last_3h"}),
     ("aw.query", {"query": 'RETURN = split_url_events(query_bucket("web"));', "period": "last_3h"}),
     ("aw.query", {"query": 'RETURN = merge_events_by_keys(query_bucket("window"), ["title"]);', "period": "last_3h"}),
@@ -120,12 +127,11 @@ def screen(canary: str) -> Any:
 async def test_what_the_rules_hide_is_in_no_output(
     rules: dict[str, Any], dialect: str, watch: Watch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from hubbub.packs.activity.settings import PrivacySettings
 
     caplog.set_level(logging.DEBUG)
     plant(watch, CANARY)
     with screen(CANARY) as sidecar:
-        async with at_a_desk(watch.url, sidecar.url, dialect=dialect, privacy=PrivacySettings(**rules)) as asker:
+        async with at_a_desk(watch.url, sidecar.url, dialect=dialect, privacy=privacy_rules(**rules)) as asker:
             said = await every_output(asker)
     assert OPEN in said
     assert CANARY not in said.lower()
@@ -133,13 +139,13 @@ async def test_what_the_rules_hide_is_in_no_output(
 
 
 async def drawn(watch: Watch, by: str, **rules: Any) -> tuple[bytes, str]:
-    """A chart, and what can be read on it."""
-    from hubbub.packs.activity.settings import PrivacySettings
+    """A chart, and what can be read on it and beside it."""
 
-    async with at_a_desk(watch.url, privacy=PrivacySettings(**rules)) as asker:
-        (content,) = (await asker.client.call("aw.chart", {"period": "last_3h", "by": by}))["content"]
-    picture = base64.b64decode(content["data"])
-    return picture, " ".join(line.text for line in read_lines(*Picture.read(picture).for_reading())).lower()
+    async with at_a_desk(watch.url, privacy=privacy_rules(**rules)) as asker:
+        image, beside = (await asker.client.call("aw.chart", {"period": "last_3h", "by": by}))["content"]
+    picture = base64.b64decode(image["data"])
+    read = [line.text for line in read_lines(*Picture.read(picture).for_reading())]
+    return picture, " ".join([*read, beside["text"]]).lower()
 
 
 @pytest.mark.skipif(version() is None, reason="no tesseract here: scripts/system-packages installs it")
@@ -157,7 +163,7 @@ async def test_what_the_rules_hide_is_on_no_picture(by: str, watch: Watch) -> No
 
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES.keys())
 async def test_what_the_rules_hide_is_not_told_by_the_doctor(rules: dict[str, Any]) -> None:
-    from hubbub.packs.activity.settings import ActivitySettings, PrivacySettings
+    from hubbub.packs.activity.settings import ActivitySettings
 
     now = json.dumps([event(datetime.now(UTC), 1, app=CANARY)]).encode()
     kinds = ("currentwindow", "afkstatus")
@@ -169,7 +175,7 @@ async def test_what_the_rules_hide_is_not_told_by_the_doctor(rules: dict[str, An
         return Odd(body=now if "/events" in path else body)
 
     with odd_server(answer) as watch:
-        settings = ActivitySettings(aw_url=watch.url, sidecar_url=watch.url, privacy=PrivacySettings(**rules))
+        settings = ActivitySettings(aw_url=watch.url, sidecar_url=watch.url, privacy=privacy_rules(**rules))
         looks = (diagnosis.activitywatch, diagnosis.watchers, diagnosis.sidecar)
         checks = [await look(settings) for look in looks]
         open_settings = ActivitySettings(aw_url=watch.url, sidecar_url=watch.url)
@@ -217,18 +223,16 @@ async def test_a_private_tab_is_in_no_output_by_itself(watch: Watch) -> None:
 
 
 async def test_errors_quote_nothing_that_the_rules_hide() -> None:
-    from hubbub.packs.activity.settings import PrivacySettings
 
     with odd_server(Odd(400, json.dumps({"message": f"no bucket named {CANARY}"}).encode())) as watch:
         for kind in ("mask_text", "mask_apps", "mask_titles", "drop_urls", "drop_text", "drop_apps"):
-            async with at_a_desk(watch.url, privacy=PrivacySettings(**{kind: (CANARY,)})) as asker:
+            async with at_a_desk(watch.url, privacy=privacy_rules(**{kind: (CANARY,)})) as asker:
                 for tool, arguments in CALLS:
                     assert CANARY not in json.dumps(await asker.client.call(tool, arguments))
 
 
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES.keys())
 async def test_what_servers_say_of_themselves_and_their_buckets_follows_the_rules(rules: dict[str, Any]) -> None:
-    from hubbub.packs.activity.settings import PrivacySettings
 
     about = {"hostname": OPEN, "version": CANARY, f"a {CANARY}": {f"the {CANARY}": [CANARY]}}
     bucket = {"type": CANARY, "client": OPEN, f"a {CANARY}": 1, "data": {f"a {CANARY}": CANARY}, "created": CANARY}
@@ -237,7 +241,7 @@ async def test_what_servers_say_of_themselves_and_their_buckets_follows_the_rule
         return Odd(body=json.dumps({"open": bucket} if "/buckets" in path else about).encode())
 
     with odd_server(answer) as watch:
-        async with at_a_desk(watch.url, watch.url, privacy=PrivacySettings(**rules)) as asker:
+        async with at_a_desk(watch.url, watch.url, privacy=privacy_rules(**rules)) as asker:
             said = [await asker.call(tool) for tool in ("aw.get_state", "nowframe.build", "system.health")]
     assert OPEN in str(said)
     assert CANARY not in str(said)
@@ -246,14 +250,12 @@ async def test_what_servers_say_of_themselves_and_their_buckets_follows_the_rule
 async def test_the_names_of_categories_follow_the_rules(watch: Watch) -> None:
     from tests.packs.activity.gates import newer_watch
 
-    from hubbub.packs.activity.settings import PrivacySettings
-
     now = datetime.now(UTC)
     watch.insert(watch.bucket("w", "currentwindow"), [event(now - timedelta(minutes=1), 59, app=OPEN, title=OPEN)])
     classes = [{"name": ["Life", f"My {CANARY}"], "rule": {"type": "regex", "regex": OPEN}}]
     with newer_watch(watch, classes) as newer:
         for rule in ("drop_titles", "mask_titles", "mask_text"):
-            async with at_a_desk(newer.url, privacy=PrivacySettings(**{rule: (CANARY,)})) as asker:
+            async with at_a_desk(newer.url, privacy=privacy_rules(**{rule: (CANARY,)})) as asker:
                 said = await every_output(asker)
             assert "Life > " in said
             assert CANARY not in said

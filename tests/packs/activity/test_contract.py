@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from tests.http.processes import HUBBUB
 from tests.packs.activity.desks import NOWHERE, at_a_desk
 from tests.packs.activity.odd_server import Odd, odd_server
-from tests.packs.activity.watching import Watch, a_morning
+from tests.packs.activity.watching import Watch, a_morning, event
 from tests.server.conversation import DIALECTS, MODERN, PLAIN
 
 MOCK_PROBE = {"ok": True, "model": "omniparser-mock", "gpu": "unknown", "message": "Omniparser API ready (mock)"}
@@ -68,7 +69,10 @@ async def test_each_part_of_a_frame_fails_for_itself() -> None:
 
 async def test_health_is_all_well(either_watch: Watch, tmp_path: Path) -> None:
     for stage in ("pre", "post"):
-        tmp_path.joinpath(f"protect_{stage}.json").write_text("{}")
+        tmp_path.joinpath(f"protect_{stage}.json").write_text('{"protected_freeze": ["torch==2"]}')
+    now = datetime.now(UTC)
+    for name, kind in (("w", "currentwindow"), ("a", "afkstatus")):
+        either_watch.insert(either_watch.bucket(name, kind), [event(now - timedelta(seconds=60), 59)])
     with probing(MOCK_PROBE) as sidecar:
         settings = {"protected_folder": str(tmp_path)}
         async with at_a_desk(either_watch.url, sidecar.url, dialect=PLAIN, **settings) as asker:
@@ -186,7 +190,7 @@ def test_the_contract_s_lines_are_answered_on_stdio(watch: Watch, tmp_path: Path
     ]
     done = subprocess.run(
         [HUBBUB, "serve", "--pack", "activity", "--transport", "stdio"],
-        input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=30, check=True, cwd=tmp_path,
+        input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path,
         env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "HUBBUB_ACTIVITY_AW_URL": f"{watch.url}/",
              "HUBBUB_ACTIVITY_SIDECAR_URL": NOWHERE},
     )  # fmt: skip

@@ -15,6 +15,7 @@ import pytest
 from tests.http.processes import HUBBUB
 from tests.packs.activity.desks import NOWHERE, at_a_desk
 from tests.packs.activity.odd_server import Odd, odd_server
+from tests.packs.activity.sidecars import sidecar
 from tests.packs.activity.watching import Watch, event
 
 from hubbub.packs.activity import diagnosis
@@ -54,21 +55,47 @@ async def test_watchers_are_missing_silent_or_well(watch: Watch) -> None:
     watch.bucket("a", "afkstatus")
     ok, detail, _ = await checked(diagnosis.watchers, watch.url)
     assert (ok, detail) == (False, "have recorded nothing yet")
-    watch.insert("w", [event(now - timedelta(days=2), 5, app="x", title="x")])
+    for name in ("w", "a"):
+        watch.insert(name, [event(now - timedelta(days=2), 5, app="x", title="x")])
     ok, detail, _ = await checked(diagnosis.watchers, watch.url)
     assert (ok, "nothing since" in detail) == (False, True)
     watch.insert("w", [event(now - timedelta(seconds=10), 5, app="x", title="x")])
+    ok, detail, _ = await checked(diagnosis.watchers, watch.url)
+    assert (ok, "aw-watcher-afk has stopped" in detail) == (False, True)
+    watch.insert("a", [event(now - timedelta(seconds=10), 5, status="not-afk")])
     ok, detail, _ = await checked(diagnosis.watchers, watch.url)
     assert (ok, "last recorded" in detail) == (True, True)
 
 
 async def test_a_sidecar_is_optional_and_told_of() -> None:
-    ok, _, advice = await checked(diagnosis.sidecar)
-    assert (ok, "optional" in advice) == (False, True)
-    with odd_server(Odd(body=b'{"ok": true, "mode": "local", "ready": false, "reason": "ocr_missing"}')) as sidecar:
-        assert (await checked(diagnosis.sidecar, sidecar_url=sidecar.url))[:2] == (False, "engine local: ocr_missing")
-    with odd_server(Odd(body=b'{"message": "ready"}')) as sidecar:
-        assert (await checked(diagnosis.sidecar, sidecar_url=sidecar.url))[0]
+    found = await diagnosis.sidecar(ActivitySettings(sidecar_url=NOWHERE))
+    assert (found.ok, found.optional, "hubbub sidecar" in found.detail) == (False, True, True)
+    with odd_server(Odd(body=b'{"ok": true, "mode": "local", "ready": false, "reason": "ocr_missing"}')) as asked:
+        assert (await checked(diagnosis.sidecar, sidecar_url=asked.url))[:2] == (False, "engine local: ocr_missing")
+    with odd_server(Odd(body=b'{"message": "ready"}')) as asked:
+        assert (await checked(diagnosis.sidecar, sidecar_url=asked.url))[0]
+
+
+async def test_without_a_screen_neither_doctor_nor_probe_says_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    found = await diagnosis.ocr(ActivitySettings())
+    assert (found.ok, found.optional) == (False, True)
+    if shutil.which("tesseract") is not None:
+        assert "DISPLAY" in found.advice
+        with sidecar("local") as asked:
+            ok, detail, _ = await checked(diagnosis.sidecar, sidecar_url=asked.url)
+        assert (ok, detail) == (False, "engine local: screen_missing")
+
+
+def test_a_missing_sidecar_is_no_reason_to_fail(tmp_path: Path) -> None:
+    (tmp_path / "hubbub.toml").write_text(f'[packs.activity]\nsidecar_url = "{NOWHERE}"\naw_url = "{NOWHERE}"\n')
+    environment = {**os.environ, "HUBBUB_CONFIG": str(tmp_path / "hubbub.toml")}
+    done = subprocess.run(
+        [HUBBUB, "doctor", "activity"], capture_output=True, text=True, timeout=60, cwd=tmp_path, env=environment
+    )
+    (told,) = [line for line in done.stdout.splitlines() if line.split()[:2] == ["-", "sidecar"]]
+    assert "optional" in told
 
 
 async def test_a_missing_tesseract_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,13 +116,13 @@ def test_the_sidecar_runs_as_a_process_and_stops_when_told(tmp_path: Path) -> No
         found = re.search(r"http://127\.0\.0\.1:\d+", said)
         assert found, said
         assert "made up" in said
-        with urllib.request.urlopen(f"{found[0]}/probe", timeout=20) as answer:
+        with urllib.request.urlopen(f"{found[0]}/probe", timeout=60) as answer:
             assert json.loads(answer.read())["mode"] == "mock"
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait() == 0
     finally:
         process.kill()
-        process.wait(20)
+        process.wait()
         assert process.stderr is not None
         process.stderr.close()
 
@@ -123,7 +150,7 @@ async def test_the_pack_finds_the_token_of_a_sidecar_of_its_user(
             unknown = await asker.failure("screen.read")
     finally:
         process.kill()
-        process.wait(20)
+        process.wait()
         assert process.stderr is not None
         process.stderr.close()
     assert (known["code"], known["data"]["status"]) == ("http_error", 503)  # only the screen is missing
@@ -141,17 +168,17 @@ async def test_the_pack_finds_the_token_of_a_sidecar_of_its_user(
     ],
 )
 def test_a_wrong_command_is_told_what_is_wrong(arguments: list[str], word: str, tmp_path: Path) -> None:
-    done = subprocess.run([HUBBUB, "sidecar", *arguments], capture_output=True, text=True, timeout=30, cwd=tmp_path)
+    done = subprocess.run([HUBBUB, "sidecar", *arguments], capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert done.returncode == 2
     assert word in done.stderr
 
 
 def test_settings_that_make_no_sense_are_refused_with_their_place(tmp_path: Path) -> None:
     tmp_path.joinpath("hubbub.toml").write_text('[packs.activity]\naw_url = "nowhere"\n')
-    command = [HUBBUB, "serve", "--pack", "activity", "--transport", "stdio"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=tmp_path, stdin=subprocess.DEVNULL)
+    command = [str(HUBBUB), "serve", "--pack", "activity", "--transport", "stdio", "--config", "hubbub.toml"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path, stdin=subprocess.DEVNULL)
     assert done.returncode == 2
     assert "'nowhere' is no address" in done.stderr
     tmp_path.joinpath("hubbub.toml").write_text('[packs.activity.privacy]\ndrop_app = ["x"]\n')
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=tmp_path, stdin=subprocess.DEVNULL)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path, stdin=subprocess.DEVNULL)
     assert "did you mean 'drop_apps'" in done.stderr

@@ -1,15 +1,17 @@
 """ActivityWatch on bad days: each has a word, a sentence that says what to do, and an end; the server goes on."""
 
+import asyncio
 import json
 import logging
 import signal
 import subprocess
-import time
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.clock import pass_time, until
 from tests.http.processes import HUBBUB
 from tests.packs.activity.desks import at_a_desk, make_server
 from tests.packs.activity.gates import KEY, locked_watch
@@ -17,8 +19,8 @@ from tests.packs.activity.odd_server import Odd, odd_server
 from tests.packs.activity.watching import Watch, a_morning, event, free_port, watching
 from tests.server.conversation import PLAIN
 
-from hubbub import Secret, SettingsError, bounds
-from hubbub.packs.activity import diagnosis
+from hubbub import Secret, SettingsError
+from hubbub.packs.activity import diagnosis, limits
 from hubbub.packs.activity.http import base_url
 from hubbub.packs.activity.settings import ActivitySettings
 
@@ -56,11 +58,9 @@ MANY = json.dumps({f"bucket-{number:06}": {"id": "x" * 100, "type": "t"} for num
 async def test_a_bad_answer_has_a_word_and_a_null_part(odd: Odd, kind: str) -> None:
     with odd_server(odd) as watch:
         async with at_a_desk(watch.url, dialect=PLAIN, timeout_s=0.5 if kind == "timeout" else 8) as asker:
-            started = time.monotonic()
             error = await asker.client.error("aw.get_state")
             frame = await asker.client.result("nowframe.build")
             health = await asker.client.result("system.health")
-            assert time.monotonic() - started < 10
     assert (error["code"], error["data"]["kind"]) == (-32601, kind)
     advice = error["message"].partition(";")[2] or error["message"].partition(": set ")[2]
     assert len(advice) > 10, "what to do is missing"
@@ -76,29 +76,25 @@ async def test_a_sidecar_that_cannot_see_is_told_with_its_reason() -> None:
     assert "capture_unavailable: Wayland lets nobody" in error["message"]
 
 
-async def test_a_redirect_to_the_same_server_is_followed_once() -> None:
-    def answer(method: str, path: str) -> Odd:
-        if path.endswith("/info/"):
-            return Odd(body=b'{"hostname": "h"}')
-        return Odd(308, PAGE, "text/html", {"Location": f"{path}/"})
-
-    with odd_server(answer) as watch:
+async def test_a_redirect_is_not_followed_even_to_the_same_server() -> None:
+    with odd_server(lambda _, path: Odd(308, PAGE, "text/html", {"Location": f"{path}/"})) as watch:
         async with at_a_desk(watch.url, dialect=PLAIN) as asker:
-            frame = await asker.client.result("nowframe.build")
-    assert frame["aw_info"] == {"hostname": "h"}
-    assert frame["aw_buckets"] is None
+            error = await asker.client.error("aw.get_state")
+        assert not [path for _, path, _ in watch.asked if path.endswith("//") or path.endswith("info/")]
+    assert error["data"]["kind"] == "http_error"
+    assert "redirect (status 308) to another path of the same server" in error["message"]
 
 
 async def test_the_questions_of_one_call_are_asked_at_the_same_time() -> None:
+    all_asked = threading.Barrier(3, timeout=60)
+
     def answer(method: str, path: str) -> Odd:
-        time.sleep(0.5)
+        all_asked.wait()
         return Odd()
 
     with odd_server(answer) as watch:
-        async with at_a_desk(watch.url, watch.url, dialect=PLAIN) as asker:
-            started = time.monotonic()
+        async with at_a_desk(watch.url, watch.url, dialect=PLAIN, timeout_s=25) as asker:
             frame = await asker.client.result("nowframe.build")
-            assert time.monotonic() - started < 1.4
     assert frame["aw_buckets"] == frame["omni_probe"] == {}
 
 
@@ -123,6 +119,29 @@ async def test_a_key_that_is_missing_is_told_apart_from_a_server_that_is() -> No
     assert error["data"]["kind"] == "unauthorized"
     assert "HUBBUB_ACTIVITY_API_KEY" in error["message"]
     assert health["aw_ok"] is True
+    assert health["causes"]["buckets"]["kind"] == "unauthorized"
+
+
+@pytest.mark.parametrize(
+    ("bad", "kind"), [(Odd(500), "http_error"), (Odd(hangs=True), "timeout"), (Odd(body=b"[]"), "unexpected")]
+)
+@pytest.mark.parametrize("place", ["/buckets/", "/events"])
+async def test_health_tells_why_nothing_can_be_read_from_one_that_answers(place: str, bad: Odd, kind: str) -> None:
+    old = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+    bucket = {"type": "web.tab.current", "last_updated": old}
+    window = {"type": "currentwindow", "last_updated": datetime.now(UTC).isoformat()}
+    buckets = json.dumps({"aw-watcher-web-firefox": bucket, "w": window}).encode()
+
+    def answer(method: str, path: str) -> Odd:
+        if path.partition("?")[0].endswith(place):
+            return Odd(body=b"{}") if kind == "unexpected" and place == "/events" else bad
+        return Odd(body=buckets if "/buckets" in path else b"{}")
+
+    with odd_server(answer) as watch:
+        async with at_a_desk(watch.url, timeout_s=1 if kind == "timeout" else 8, dialect=PLAIN) as asker:
+            health = await asker.client.result("system.health")
+    assert health["aw_ok"] is True
+    assert health["causes"]["buckets" if place == "/buckets/" else "watchers"]["kind"] == kind
 
 
 async def test_a_real_activitywatch_says_by_which_names_it_goes(watch: Watch) -> None:
@@ -157,7 +176,9 @@ def test_what_is_no_address_is_refused(given: str) -> None:
         base_url(given)
 
 
-@pytest.mark.parametrize("tool", ["aw.now", "aw.summary", "aw.timeline", "aw.chart", "screen.read"])
+@pytest.mark.parametrize(
+    "tool", ["aw.now", "aw.summary", "aw.categories", "aw.export", "aw.timeline", "aw.chart", "screen.read"]
+)
 async def test_every_other_tool_says_so_too(tool: str) -> None:
     async with at_a_desk() as asker:
         error = await asker.failure(tool)
@@ -202,6 +223,9 @@ def with_events(events: bytes) -> Any:
 EVERY_REPORT: list[tuple[str, dict[str, Any]]] = [
     ("aw.now", {}),
     ("aw.summary", {"by": "category", "period": "last_1h"}),
+    ("aw.summary", {"by": "file", "per": "hour", "period": "last_1h"}),
+    ("aw.categories", {"period": "last_1h"}),
+    ("aw.export", {"period": "last_1h"}),
     ("aw.timeline", {"period": "last_1h"}),
     ("aw.chart", {"period": "last_1h"}),
     ("aw.query", {"query": 'RETURN = query_bucket("w");', "period": "last_1h"}),
@@ -227,7 +251,7 @@ async def test_activitywatch_is_only_read() -> None:
 async def test_one_that_hangs_only_when_events_are_wanted_is_given_up_too(
     tool: str, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounds, "ACTIVITY_EVENTS_S", 0.5)
+    monkeypatch.setattr(limits, "EVENTS_S", 0.5)
     bucket = b'{"w": {"type": "currentwindow", "hostname": "h"}}'
 
     def answer(method: str, path: str) -> Odd:
@@ -235,9 +259,7 @@ async def test_one_that_hangs_only_when_events_are_wanted_is_given_up_too(
 
     with odd_server(answer) as watch:
         async with at_a_desk(watch.url, timeout_s=0.5) as asker:
-            started = time.monotonic()
             error = await asker.failure(tool, **arguments)
-            assert time.monotonic() - started < 5
             assert (await asker.call("nowframe.build"))["aw_buckets"]
     assert error["code"] in ("timeout", "invalid_argument")
     assert "0.5 s" in error["message"]
@@ -326,7 +348,7 @@ async def test_with_the_key_everything_can_be_asked(watch: Watch, caplog: pytest
 
 @pytest.mark.parametrize("key", [None, "not-the-key", f"{KEY}x", ""])
 async def test_without_the_key_only_that_it_is_there_is_known(key: str | None, watch: Watch) -> None:
-    given = {} if key is None else {"api_key": Secret(key)}
+    given: dict[str, Any] = {} if key is None else {"api_key": Secret(key)}
     with locked_watch(watch) as locked:
         async with at_a_desk(locked.url, **given) as asker:
             health = await asker.call("system.health")
@@ -346,7 +368,7 @@ def test_the_key_may_lie_in_a_file(watch: Watch, tmp_path: Path) -> None:
     with locked_watch(watch) as locked:
         done = subprocess.run(
             [HUBBUB, "serve", "--pack", "activity", "--transport", "stdio"],
-            input='{"jsonrpc":"2.0","id":1,"method":"aw.get_state"}\n', capture_output=True, text=True, timeout=30,
+            input='{"jsonrpc":"2.0","id":1,"method":"aw.get_state"}\n', capture_output=True, text=True, timeout=60,
             check=True, cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path),
             "HUBBUB_ACTIVITY_AW_URL": locked.url, "HUBBUB_ACTIVITY_API_KEY_FILE": str(file)},
         )  # fmt: skip
@@ -382,13 +404,40 @@ async def test_what_it_was_is_not_told_of_one_that_no_longer_answers(is_slow: bo
         return Odd() if is_well else Odd(hangs=True) if is_slow else Odd(500)
 
     with odd_server(answer) as watch:
-        async with at_a_desk(watch.url, timeout_s=1) as asker:
+        async with at_a_desk(watch.url, timeout_s=60) as asker:
             assert (await asker.call("nowframe.build"))["aw_info"] == {}
             is_well = False
-            started = time.monotonic()
-            frame = await asker.call("nowframe.build")
-            assert time.monotonic() - started < 1.8
+            calling = asyncio.create_task(asker.call("nowframe.build"))
+            if is_slow:
+                await until(lambda: watch.hung == 2)
+                pass_time(60)
+            frame = await calling
     assert (frame["aw_info"], frame["aw_buckets"]) == (None, None)
+
+
+@pytest.mark.parametrize("tool", ["aw.get_state", "nowframe.build", "aw.now", "aw.summary"])
+async def test_one_that_takes_the_place_of_another_is_not_taken_for_it(tool: str) -> None:
+    """Both have the buckets of both machines, as after an import; each is on one of them."""
+    host, year = "one", 2025
+
+    def answer(method: str, path: str) -> Odd:
+        if "/buckets" not in path:
+            return Odd(body=json.dumps({"hostname": host}).encode())
+        if "/events" in path:
+            return Odd(body=b"[]")
+        created = f"{year}-01-01T00:00:00Z"
+        buckets = {name: {"type": "currentwindow", "hostname": name, "created": created} for name in ("one", "two")}
+        return Odd(body=json.dumps(buckets).encode())
+
+    def told(found: dict[str, Any]) -> str:
+        return str((found.get("info") or found.get("aw_info") or {}).get("hostname") or found["host"])
+
+    with odd_server(answer) as watch:
+        async with at_a_desk(watch.url) as asker:
+            before = told(await asker.call(tool))
+            host, year = "two", 2026
+            after = told(await asker.call(tool))
+    assert (before, after) == ("one", "two")
 
 
 async def test_a_real_activitywatch_may_freeze_die_and_come_back(tmp_path: Path) -> None:
@@ -396,16 +445,14 @@ async def test_a_real_activitywatch_may_freeze_die_and_come_back(tmp_path: Path)
     port = free_port()
     with watching(tmp_path, is_testing=False, port=port) as first:
         a_morning(first)
-        async with at_a_desk(first.url, timeout_s=1) as asker:
+        async with at_a_desk(first.url, timeout_s=4) as asker:
             before = await asker.call("aw.summary", period="yesterday")
             first.process.send_signal(signal.SIGSTOP)
-            started = time.monotonic()
             frozen = await asker.failure("aw.summary", period="yesterday")
             frame = await asker.call("nowframe.build")
-            assert time.monotonic() - started < 10
             first.process.send_signal(signal.SIGCONT)
             first.process.kill()
-            first.process.wait(20)
+            first.process.wait()
             dead = await asker.failure("aw.summary", period="yesterday")
             health = await asker.call("system.health")
             with watching(tmp_path, is_testing=False, port=port):

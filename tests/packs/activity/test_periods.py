@@ -1,7 +1,7 @@
 """Periods as people name them, also across the days on which clocks change."""
 
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.packs.activity.failures import BadRequest
-from hubbub.packs.activity.periods import person_zone, read_period, zone_name
+from hubbub.packs.activity.periods import Period, person_zone, read_period, zone_name
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 15, 12, 30, tzinfo=UTC)  # a Sunday, 13:30 in Berlin
@@ -29,6 +29,34 @@ NOW = datetime(2026, 11, 15, 12, 30, tzinfo=UTC)  # a Sunday, 13:30 in Berlin
         ("2026-11-01T08:00/2026-11-01T09:00", "2026-11-01T08:00:00+01:00", "2026-11-01T09:00:00+01:00"),
         ("2026-11-01T08:00Z/2026-11-01T09:00Z", "2026-11-01T09:00:00+01:00", "2026-11-01T10:00:00+01:00"),
         ("2026-11-15/2026-12-01", "2026-11-15T00:00:00+01:00", "2026-11-15T13:30:00+01:00"),
+        ("last_2w", "2026-11-01T13:30:00+01:00", "2026-11-15T13:30:00+01:00"),
+        ("last week", "2026-11-02T00:00:00+01:00", "2026-11-09T00:00:00+01:00"),
+        ("2026-W46", "2026-11-09T00:00:00+01:00", "2026-11-15T13:30:00+01:00"),
+        ("2026-w45", "2026-11-02T00:00:00+01:00", "2026-11-09T00:00:00+01:00"),
+        ("2026W45", "2026-11-02T00:00:00+01:00", "2026-11-09T00:00:00+01:00"),
+        ("2026-W45-3", "2026-11-04T00:00:00+01:00", "2026-11-05T00:00:00+01:00"),
+        ("2026-W01", "2025-12-29T00:00:00+01:00", "2026-01-05T00:00:00+01:00"),
+        ("this_month", "2026-11-01T00:00:00+01:00", "2026-11-15T13:30:00+01:00"),
+        ("month", "2026-11-01T00:00:00+01:00", "2026-11-15T13:30:00+01:00"),
+        ("last_month", "2026-10-01T00:00:00+02:00", "2026-11-01T00:00:00+01:00"),
+        ("2026-02", "2026-02-01T00:00:00+01:00", "2026-03-01T00:00:00+01:00"),
+        ("2025-12", "2025-12-01T00:00:00+01:00", "2026-01-01T00:00:00+01:00"),
+        ("2024", "2024-01-01T00:00:00+01:00", "2025-01-01T00:00:00+01:00"),
+        ("this_year", "2026-01-01T00:00:00+01:00", "2026-11-15T13:30:00+01:00"),
+        ("last_year", "2025-01-01T00:00:00+01:00", "2026-01-01T00:00:00+01:00"),
+        ("sunday", "2026-11-15T00:00:00+01:00", "2026-11-15T13:30:00+01:00"),
+        ("Monday", "2026-11-09T00:00:00+01:00", "2026-11-10T00:00:00+01:00"),
+        ("saturday", "2026-11-14T00:00:00+01:00", "2026-11-15T00:00:00+01:00"),
+        ("yesterday 14:00-15:00", "2026-11-14T14:00:00+01:00", "2026-11-14T15:00:00+01:00"),
+        ("Yesterday  14:00 \u2013 15:00", "2026-11-14T14:00:00+01:00", "2026-11-14T15:00:00+01:00"),
+        ("friday 9:15 to 17:45", "2026-11-13T09:15:00+01:00", "2026-11-13T17:45:00+01:00"),
+        ("2026-11-14 09:00-17:30", "2026-11-14T09:00:00+01:00", "2026-11-14T17:30:00+01:00"),
+        ("10:00-11:00", "2026-11-15T10:00:00+01:00", "2026-11-15T11:00:00+01:00"),
+        ("10:00-18:00", "2026-11-15T10:00:00+01:00", "2026-11-15T13:30:00+01:00"),
+        ("friday 22:00-02:00", "2026-11-13T22:00:00+01:00", "2026-11-14T02:00:00+01:00"),
+        ("friday 00:00-24:00", "2026-11-13T00:00:00+01:00", "2026-11-14T00:00:00+01:00"),
+        ("friday 22:00-00:00", "2026-11-13T22:00:00+01:00", "2026-11-14T00:00:00+01:00"),
+        ("2026-W46-5 08:00-09:00", "2026-11-13T08:00:00+01:00", "2026-11-13T09:00:00+01:00"),
     ],
 )
 def test_a_period_is_meant_in_the_person_s_zone(text: str, start: str, end: str) -> None:
@@ -42,13 +70,109 @@ def test_a_day_on_which_clocks_change_has_other_hours(day: str, hours: int) -> N
     assert (period.end.astimezone(UTC) - period.start.astimezone(UTC)).total_seconds() == hours * 3600
 
 
-@given(st.text(max_size=40))
-def test_any_text_is_a_period_or_refused(text: str) -> None:
+DAYS = (
+    r"(today|yesterday|monday|[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{4}-W[0-9]{2}|[0-9]{4}-[0-9]{2}|last_[0-9]{1,9}[mhdwy])"
+)
+CLOCKS = r"([0-9]{1,3}:[0-9]{1,3} ?[-/] ?[0-9]{1,3}:[0-9]{1,3})"
+NEAR_PERIODS = st.from_regex(rf"({DAYS} ?)?{CLOCKS}?", fullmatch=True)
+
+
+def read_or_refuse(text: str, zone: ZoneInfo) -> Period | str:
     try:
-        period = read_period(text, BERLIN, NOW)
-    except BadRequest:
+        return read_period(text, zone, NOW)
+    except BadRequest as error:
+        return error.message
+
+
+@given(st.one_of(st.text(max_size=40), NEAR_PERIODS, st.integers().map(str)))
+def test_any_text_is_a_period_or_refused(text: str) -> None:
+    period = read_or_refuse(text, BERLIN)
+    if isinstance(period, str):
+        assert len(period) < 1000
         return
-    assert period.start < period.end <= NOW
+    assert period.start.astimezone(UTC) < period.end.astimezone(UTC) <= NOW
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        # On 29 March 2026, 02:00 is followed by 03:00.
+        ("2026-03-29 01:00-02:00", "2026-03-29T01:00:00+01:00", "2026-03-29T03:00:00+02:00"),
+        ("2026-03-29 02:30-04:00", "2026-03-29T03:00:00+02:00", "2026-03-29T04:00:00+02:00"),
+        ("2026-03-29T01:00/2026-03-29T02:30", "2026-03-29T01:00:00+01:00", "2026-03-29T03:00:00+02:00"),
+        # On 25 October 2026, 03:00 is followed by 02:00.
+        ("2026-10-25 02:00-03:00", "2026-10-25T02:00:00+02:00", "2026-10-25T03:00:00+01:00"),
+        ("2026-10-25 01:00-02:30", "2026-10-25T01:00:00+02:00", "2026-10-25T02:30:00+02:00"),
+        ("2026-10-24 23:00-04:00", "2026-10-24T23:00:00+02:00", "2026-10-25T04:00:00+01:00"),
+    ],
+)
+def test_a_clock_range_on_a_day_on_which_clocks_change(text: str, start: str, end: str) -> None:
+    period = read_period(text, BERLIN, NOW)
+    utc = [moment.astimezone(UTC) for moment in (period.start, period.end)]
+    assert utc == [datetime.fromisoformat(start), datetime.fromisoformat(end)]
+
+
+@given(
+    day=st.dates(date(2011, 1, 1), date(2026, 11, 1)),
+    begin=st.integers(0, 24 * 60 - 1),
+    end=st.integers(0, 24 * 60),
+    zone=st.sampled_from(["Europe/Berlin", "Australia/Lord_Howe", "Africa/Cairo", "America/Havana", "Asia/Kolkata"]),
+)
+def test_a_clock_range_lies_in_its_day_and_reaches_at_most_into_the_next(
+    day: date, begin: int, end: int, zone: str
+) -> None:
+    text = f"{day} {begin // 60:02}:{begin % 60:02}-{end // 60}:{end % 60:02}"
+    period = read_or_refuse(text, ZoneInfo(zone))
+    if isinstance(period, str):
+        assert "lasts no time" in period  # both ends are the same, or in an hour that the clocks skip
+        return
+    assert period.start.date() in (day, day + timedelta(days=1))  # midnight may be skipped
+    assert period.end.date() - day <= timedelta(days=1)
+    length = period.end.astimezone(UTC) - period.start.astimezone(UTC)
+    assert timedelta() < length <= timedelta(hours=25)
+
+
+@given(
+    st.dates(date(1990, 1, 1), date(2026, 11, 1)),
+    st.sampled_from(["Europe/Berlin", "Pacific/Apia", "Asia/Pyongyang", "Africa/Cairo"]),
+)
+def test_days_make_up_weeks_months_and_years(day: date, name: str) -> None:
+    zone = ZoneInfo(name)
+    year, week, _ = day.isocalendar()
+    days = read_period(day.isoformat(), zone, NOW) if day != date(2011, 12, 30) else None  # Samoa skipped it
+    for text in (f"{year}-W{week:02}", f"{day:%Y-%m}", f"{day:%Y}"):
+        period = read_period(text, zone, NOW)
+        whole = period.end == NOW or period.end.date().day == 1 or period.end.date().weekday() == 0
+        assert whole
+        if days is not None:
+            assert period.start.astimezone(UTC) <= days.start.astimezone(UTC)
+            assert days.end.astimezone(UTC) <= period.end.astimezone(UTC)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "2026-W54", "2026-W00", "2026-13", "2026-00", "0000", "9999", "10000", "14:00", "25:00-26:00",
+        "14:60-15:00", "monday tuesday", "yesterday 14:00", "last_99999d", "last_-1d", "٢٠٢٦-١١",
+        "week 14:00-15:00", "2026-W46 14:00-15:00", "2026-W44/2026-W45", "2026-W45/2026-11-14",
+    ],
+)  # fmt: skip
+def test_what_is_not_a_period_is_answered_with_what_is(text: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        read_period(text, BERLIN, NOW)
+    assert "is not a period" in caught.value.message or "still to come" in caught.value.message
+    assert text in ("9999",) or "yesterday 14:00-15:00" in caught.value.message
+
+
+@pytest.mark.parametrize("text", ["friday 14:00-14:00", "2026-03-29 02:15-02:45"])
+def test_a_clock_range_without_any_time_in_it_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match="lasts no time"):
+        read_period(text, BERLIN, NOW)
+
+
+def test_a_period_that_is_still_to_come_says_what_time_it_is() -> None:
+    with pytest.raises(BadRequest, match="still to come; it is now 2026-11-15 13:30"):
+        read_period("14:00-15:00", BERLIN, NOW)
 
 
 def test_a_zone_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub import bounds
+from hubbub.packs.activity import limits
 from hubbub.packs.activity.events import Event
 from hubbub.packs.activity.privacy import PRIVATE, Privacy
 from hubbub.packs.activity.private_texts import SECRET, without_secrets
@@ -112,7 +112,7 @@ def test_what_makes_it_private_may_stand_far_behind(data: dict[str, Any], rules:
 def test_a_secret_is_not_told_in_part_where_a_long_text_is_cut(secret: str, place: int) -> None:
     told = shown({"title": f"{'a ' * 600}"[:place] + f" {secret} and more"})
     assert told is not None
-    assert len(told["title"]) <= bounds.ACTIVITY_TEXT_CHARACTERS
+    assert len(told["title"]) <= limits.TEXT_CHARACTERS
     assert not set(told["title"][place:]) & set("0123456789@")
 
 

@@ -40,10 +40,14 @@ def test_keys_that_differ_are_counted(after: dict[str, Any], count: int, tmp_pat
     assert (found.cause is None) == (count == 0)
 
 
-def test_a_key_that_neither_has_does_not_differ(tmp_path: Path) -> None:
-    write(tmp_path, "pre", {})
-    write(tmp_path, "post", {})
-    assert compare(tmp_path).diff_count == 0
+@pytest.mark.parametrize("nothing", [{}, dict.fromkeys(BEFORE), {"torch_file": None, "protected_freeze": []}])
+def test_snapshots_without_anything_protected_are_equal_and_say_so(nothing: dict[str, Any], tmp_path: Path) -> None:
+    write(tmp_path, "pre", nothing)
+    write(tmp_path, "post", nothing)
+    found = compare(tmp_path)
+    assert (found.ok, found.diff_count) == (True, 0)
+    assert found.cause is not None
+    assert found.cause["kind"] == "nothing_protected"
 
 
 def test_a_byte_order_mark_is_no_difference(tmp_path: Path) -> None:
@@ -75,17 +79,13 @@ async def test_a_snapshot_that_changes_is_compared_anew(tmp_path: Path) -> None:
     assert (await snapshots.compare()).diff_count == -1
 
 
-async def test_snapshots_that_stay_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_snapshots_that_stay_are_read_once(tmp_path: Path) -> None:
     write(tmp_path, "pre", BEFORE)
     write(tmp_path, "post", BEFORE)
     snapshots = Snapshots(tmp_path)
-    assert (await snapshots.compare()).ok
-
-    async def no_thread(*_: Any) -> None:
-        raise AssertionError("there is nothing to be read")
-
-    monkeypatch.setattr("asyncio.to_thread", no_thread)
-    assert (await snapshots.compare()).ok
+    first = await snapshots.compare()
+    assert first.ok
+    assert await snapshots.compare() is first  # each reading makes another one
 
 
 def test_what_is_installed_is_found_without_importing_it() -> None:

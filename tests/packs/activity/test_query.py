@@ -1,19 +1,24 @@
 """Queries: worked out here as ActivityWatch itself would, and refused where they make no sense or no end."""
 
 import asyncio
-import time
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.clock import cpu_s
 from tests.packs.activity.desks import at_a_desk
 from tests.packs.activity.watching import Watch, a_morning, event
 
+from hubbub.packs.activity import limits
+from hubbub.packs.activity.events import Event
 from hubbub.packs.activity.failures import BadRequest
 from hubbub.packs.activity.patterns import Patience, read_pattern
 from hubbub.packs.activity.query_language import read_query
+from hubbub.packs.activity.settings import PrivacySettings
+from hubbub.packs.activity.transforms import intersect
 
 WINDOW = 'events = query_bucket(find_bucket("aw-watcher-window_"));'
 AFK = 'afk = query_bucket("aw-watcher-afk_desk");'
@@ -75,7 +80,6 @@ async def test_a_query_gives_what_activitywatch_gives(lines: list[str], watch: W
 
 
 async def test_gaps_are_filled_as_activitywatch_fills_them(watch: Watch) -> None:
-    """Save for a gap that follows a filled one, half of which ActivityWatch loses."""
     start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
     times = [
         (0, 10, 1),
@@ -162,37 +166,73 @@ async def test_a_query_that_multiplies_comes_to_an_end(watch: Watch) -> None:
     doubling = ['e = query_bucket("w");', *(["e = concat(e, e);"] * 40), "RETURN = e;"]
     nesting = ["e = [1];", *(["e = [e, e];"] * 90), "RETURN = e;"]
     async with at_a_desk(watch.url) as asker:
-        started = time.monotonic()
         assert (
             "more than 100000 events" in (await asker.failure("aw.query", query=doubling, period="last_1h"))["message"]
         )
         nested = await asker.call("aw.query", query=nesting, period="last_1h")
         many = await asker.call("aw.query", query=[*doubling[:6], "RETURN = e;"], period="last_1h")
-        assert time.monotonic() - started < 20
     assert nested["is_cut"] is True
     assert (many["is_cut"], len(many["result"])) == (True, 500)
 
 
+@pytest.mark.parametrize(("count", "is_cut"), [(10, False), (11, True)])
+async def test_a_query_over_more_events_than_are_looked_at_is_cut(
+    count: int, is_cut: bool, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "EVENTS", 10)
+    now = datetime.now(UTC)
+    events = [event(now - timedelta(minutes=number + 1), 30, app="a") for number in range(count)]
+    watch.insert(watch.bucket("w", "currentwindow"), events)
+    async with at_a_desk(watch.url) as asker:
+        for query, result in (("sum_durations(query_bucket('w'))", 300), ("query_bucket_eventcount('w')", 10)):
+            found = await asker.call("aw.query", query=f"RETURN = {query};", period="last_1h")
+            assert (round(found["result"]), found["is_cut"]) == (result, is_cut)
+        summary = await asker.call("aw.summary", period="last_1h")
+    assert round(summary["active_s"]) == 300
+    assert ("only the newest 10 events" in str(summary["notes"])) == is_cut
+
+
+async def test_no_window_is_told_that_is_older_than_what_is_known_of_pages(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which pages are private is known by their addresses, and those of the oldest are not known."""
+    monkeypatch.setattr(limits, "EVENTS", 5)
+    now = datetime.now(UTC)
+    window, web = watch.bucket("w", "currentwindow"), watch.bucket("aw-watcher-web-firefox", "web.tab.current")
+    for minute in range(1, 7):
+        at = now - timedelta(minutes=minute)
+        title, url = ("Account", "https://bank.example/") if minute == 6 else ("News", "https://news.example/")
+        watch.insert(web, [event(at, 50, title=title, url=url, incognito=False)])
+    watch.insert(window, [event(now - timedelta(minutes=6), 50, app="Fox", title="Account - Fox")])
+    watch.insert(window, [event(now - timedelta(minutes=3), 50, app="Fox", title="News - Fox")])
+    async with at_a_desk(watch.url, privacy=PrivacySettings(drop_urls=("bank",))) as asker:
+        summary = await asker.call("aw.summary", period="last_1h", by="title")
+        query = await asker.call("aw.query", query='RETURN = query_bucket("w");', period="last_1h")
+    assert "Account" not in str([summary, query])
+    assert "News" in str(summary["rows"])
+    assert query["is_cut"] is True
+
+
 @pytest.mark.parametrize(
-    "ending",
-    [
-        ["RETURN = filter_period_intersect(long, windows);"],
-        ["RETURN = filter_period_intersect(long, instants);"],
-        ["RETURN = union_no_overlap(windows, long);"],
-    ],
+    "ending", ["RETURN = filter_period_intersect(long, windows);", "RETURN = union_no_overlap(windows, long);"]
 )
-async def test_a_query_that_cuts_much_by_much_comes_to_an_end(ending: list[str], watch: Watch) -> None:
+async def test_a_query_that_cuts_much_by_much_comes_to_an_end(ending: str, watch: Watch) -> None:
     now = datetime.now(UTC)
     watch.insert(watch.bucket("long", "x"), [event(now - timedelta(minutes=50), 2900, status="x")])
-    for name, seconds in (("w", 0.5), ("i", 0)):
-        events = [event(now - timedelta(seconds=2900 - n), seconds, app=str(n)) for n in range(2000)]
-        watch.insert(watch.bucket(name, "x"), events)
-    lines = ['long = query_bucket("long");', 'windows = query_bucket("w");', 'instants = query_bucket("i");']
+    events = [event(now - timedelta(seconds=2900 - n), 0.5, app=str(n)) for n in range(2000)]
+    watch.insert(watch.bucket("w", "x"), events)
+    lines = ['long = query_bucket("long");', 'windows = query_bucket("w");', *["long = concat(long, long);"] * 15]
     async with at_a_desk(watch.url) as asker:
-        started = time.monotonic()
-        doubling = ["long = concat(long, long);"] * 15
-        await asker.client.call("aw.query", {"query": [*lines, *doubling, *ending], "period": "last_1h"})
-        assert time.monotonic() - started < 10
+        error = await asker.failure("aw.query", query=[*lines, ending], period="last_1h")
+    assert "cutting makes more than 100000 events" in error["message"]
+
+
+def test_periods_that_take_no_time_cost_none() -> None:
+    now = datetime.now(UTC)
+    long = [Event(now, 2900, {}) for _ in range(1000)]
+    instants = [Event(now + timedelta(seconds=n), 0, {}) for n in range(2000)]
+    assert intersect(long, instants) == []
+    assert cpu_s(lambda: intersect(long, instants)) < 200 * cpu_s(lambda: intersect(long, []))
 
 
 async def test_a_query_that_nests_what_it_doubles_comes_to_an_end(watch: Watch) -> None:
@@ -207,7 +247,7 @@ async def test_a_query_that_nests_what_it_doubles_comes_to_an_end(watch: Watch) 
             [*lists, "RETURN = {e: 1};"],
             [*lists, 'RETURN = merge_events_by_keys(e, ["app"]);'],
         ):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await asker.client.call("aw.query", {"query": query, "period": "last_1h"})
 
 
@@ -217,7 +257,7 @@ def test_any_text_is_a_query_or_refused(text: str) -> None:
         statements = read_query(text)
     except BadRequest:
         return
-    assert statements[-1]
+    assert statements
 
 
 @pytest.mark.parametrize("pattern", ["Code|vim", r"\.py$", "(?:a|b)c", "[^]x]*y", r"\d+ of \d+", "(foo)?bar", "a{2,3}"])
@@ -260,23 +300,27 @@ def test_patterns_that_are_slow_together_are_given_up() -> None:
         look_often()
 
 
+@cache
+def much_s() -> float:
+    """The CPU time of a pattern that is taken and has much to try."""
+    pattern = read_pattern(".*.*c")
+    return cpu_s(lambda: pattern.search("ab" * 128))
+
+
 @given(st.lists(st.sampled_from(("a", "a?", "a*", "(?:a|a)", "(a|ab|b)", ".", "[ab]+", "|", "b")), max_size=30))
 def test_no_combination_that_is_taken_takes_long(parts: list[str]) -> None:
     try:
         read = read_pattern("".join(parts) + "c")
     except BadRequest:
         return
-    started = time.perf_counter()
-    read.search("ab" * 20 + "a" * 216)
-    assert time.perf_counter() - started < 5
+    assert cpu_s(lambda: read.search("ab" * 20 + "a" * 216), times=1) < 500 * much_s()
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of sets that may mean something else one day
 @given(st.text(alphabet="ab.*+?|()[]{}^$\\1", max_size=20))
 def test_no_pattern_that_is_taken_takes_long(pattern: str) -> None:
     try:
         read = read_pattern(pattern)
     except BadRequest:
         return
-    started = time.perf_counter()
-    read.search("ab" * 128)
-    assert time.perf_counter() - started < 2
+    assert cpu_s(lambda: read.search("ab" * 128), times=1) < 500 * much_s()

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.packs.activity.desks import at_a_desk
+from tests.packs.activity.desks import at_a_desk, privacy_rules
 from tests.packs.activity.odd_server import Odd, odd_server
 from tests.packs.activity.screens import Screen, eventually, screen
-from tests.packs.activity.sidecars import Sidecar, sidecar
+from tests.packs.activity.sidecars import Sidecar, opened_image, sidecar
 from tests.packs.activity.watching import Watch, event
 
-from hubbub.packs.activity.settings import PrivacySettings
+from hubbub import Secret
 from hubbub.packs.activity.sidecar import accessibility, windows
-from hubbub.packs.activity.sidecar.picture import Picture
 
 CAPTURE = {"capture": True}
+TOKEN = Secret("told-to-both")
 
 
 def wait_for_windows(*titles: str) -> None:
@@ -46,6 +46,10 @@ def wait_for_text(asked: Sidecar, text: str) -> dict[str, Any]:
     found = eventually(read, text)
     assert isinstance(found, dict)
     return found
+
+
+def described() -> accessibility.Tree:
+    return accessibility.read_tree() or accessibility.Tree()
 
 
 def told(said: dict[str, Any]) -> str:
@@ -105,7 +109,7 @@ def test_programs_that_describe_themselves_are_asked(tmp_path: Path, monkeypatch
     with screen(tmp_path, monkeypatch, has_bus=True) as shown:
         shown.question("Closing", "Keep the changes")
         wait_for_windows("Closing")
-        eventually(lambda: any(node.name == "Save" for node in accessibility.read_tree() or []), "the tree")
+        eventually(lambda: any(node.name == "Save" for node in described().nodes), "the tree")
         with sidecar("local") as asked:
             _, said = asked.ask("POST", "/parse", CAPTURE)
     buttons = [item for item in said["parsed_content_list"] if item["content"] in ("Save", "Discard")]
@@ -129,25 +133,29 @@ def test_where_no_window_is_known_rules_about_windows_forbid_to_look(
         with sidecar("local", drop_apps=("keepass",)) as asked:
             status, said = asked.ask("POST", "/parse", CAPTURE)
         with sidecar("local", drop_text=("salary",)) as asked:
-            other_status, _ = asked.ask("POST", "/parse", CAPTURE)
-    assert (status, said["error"]) == (503, "windows_unknown")
+            usual_status, usual = asked.ask("POST", "/parse", CAPTURE)
+        with sidecar("local", drop_text=("salary",), unconfirmed_windows="show") as asked:
+            other_status, other = asked.ask("POST", "/parse", CAPTURE)
+    assert (status, said["error"]) == (usual_status, usual["error"]) == (503, "windows_unknown")
+    assert "UNCONFIRMED_WINDOWS=show" in usual["details"]
     assert other_status == 200
+    assert "cannot be known" in other["notes"][0]
 
 
 def test_where_no_window_is_known_a_private_one_is_known_by_what_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every system but X11 is such a place, and that private windows are left out is the default."""
+    """Every system but X11 is such a place, for whoever wants the screen to be read there."""
     with screen(tmp_path, monkeypatch, has_manager=False) as shown:
         shown.terminal("x", "Firefox Private Browsing", "60x6+40+40")
-        with sidecar("local", incognito=False) as openly, sidecar("local") as asked:
+        with sidecar("local", incognito=False) as openly, sidecar("local", unconfirmed_windows="show") as asked:
             wait_for_text(openly, "Private Browsing")
             status, said = asked.ask("POST", "/parse", CAPTURE)
             given = {"base64_image": openly.ask("POST", "/parse", CAPTURE)[1]["som_image_base64"]}
             picture_status, _ = asked.ask("POST", "/parse", given)
         elements = [{"type": "text", "content": "Firefox Private Browsing", "bbox": [0, 0, 1, 1]}]
         found = Odd(body=json.dumps({"parsed_content_list": elements}).encode())
-        with odd_server(found) as parser, sidecar("omniparser", parser.url) as handing_on:
+        with odd_server(found) as parser, sidecar("omniparser", parser.url, unconfirmed_windows="show") as handing_on:
             other_status, other = handing_on.ask("POST", "/parse", CAPTURE)
     assert (status, said["error"]) == (other_status, other["error"]) == (503, "private_window")
     assert "Browsing" not in str([said, other])
@@ -173,12 +181,14 @@ async def test_the_window_of_a_private_page_is_black(
     watch.insert(watch.bucket("aw-watcher-web-firefox", "web.tab.current", host="unknown"), [tab])
     with screen(tmp_path, monkeypatch) as shown:
         show_two_windows(shown, "Account 123 - Fox")
-        with sidecar("local") as asked:
-            wait_for_text(asked, "elephant")
-            wait_for_text(asked, "quick brown")
+        with sidecar("local") as openly, sidecar("local", token=TOKEN.reveal()) as asked:
+            wait_for_text(openly, "elephant")
+            wait_for_text(openly, "quick brown")
             told = []
             for rules in ({"drop_urls": ("bank",)}, {"mask_urls": ("bank",)}):
-                async with at_a_desk(watch.url, asked.url, privacy=PrivacySettings(**rules)) as asker:
+                async with at_a_desk(
+                    watch.url, asked.url, sidecar_token=TOKEN, privacy=privacy_rules(**rules)
+                ) as asker:
                     told.append(json.dumps(await asker.call("screen.read")))
     for each in told:
         assert "quick brown" in each
@@ -200,10 +210,10 @@ def test_menus_of_a_private_app_are_black_too(tmp_path: Path, monkeypatch: pytes
         menu.map()
         opened.sync()
         eventually(lambda: any(each.app == "KeePassXC" for each in windows.all_windows() or []), "the menu")
-        with sidecar("local") as openly, sidecar("local", drop_apps=("keepass",)) as asked:
+        with sidecar("local", private_apps=()) as openly, sidecar("local") as asked:
             seen = [each.ask("POST", "/parse", CAPTURE)[1]["som_image_base64"] for each in (openly, asked)]
         opened.close()
-    points = [Picture.read(base64.b64decode(each))._image.getpixel((350, 240)) for each in seen]
+    points = [opened_image(each).getpixel((350, 240)) for each in seen]
     assert points == [(255, 255, 255), (0, 0, 0)]
 
 
@@ -211,12 +221,14 @@ async def test_a_sidecar_without_rules_keeps_those_of_who_asks(tmp_path: Path, m
     """It may have been started where it found no settings."""
     with screen(tmp_path, monkeypatch) as shown:
         show_two_windows(shown, "My diary")
-        with sidecar("local") as asked:
-            wait_for_text(asked, "elephant")
-            wait_for_text(asked, "quick brown")
+        with sidecar("local") as openly, sidecar("local", token=TOKEN.reveal()) as asked:
+            wait_for_text(openly, "elephant")
+            wait_for_text(openly, "quick brown")
             told = []
             for rules in ({"drop_titles": ("diary",)}, {"regions": ("1280x380+0+0",)}):
-                async with at_a_desk(sidecar_url=asked.url, privacy=PrivacySettings(**rules)) as asker:
+                async with at_a_desk(
+                    sidecar_url=asked.url, sidecar_token=TOKEN, privacy=privacy_rules(**rules)
+                ) as asker:
                     told.append((await asker.call("screen.read"))["text"])
     for each in told:
         assert "quick brown" in each

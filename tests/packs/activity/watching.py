@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = ROOT / ".judges" / "activitywatch" / "bin" / "aw-server"
-START_S = 30.0
+START_S = 60.0
 HOST = "desk"
 
 
@@ -100,7 +100,7 @@ def watching(folder: Path, *, is_testing: bool, port: int | None = None) -> Iter
         yield watch
     finally:
         process.terminate()
-        process.wait(START_S)
+        process.wait()
 
 
 def a_morning(watch: Watch) -> datetime:

@@ -10,8 +10,7 @@ from typing import Any
 
 from hubbub.packs.peers.engine import load_engine
 from hubbub.packs.peers.mesh import Mesh
-from hubbub.packs.peers.peer_view import PeerView
-from hubbub.packs.peers.room import RoomOptions
+from hubbub.packs.peers.room import PeerView, RoomOptions
 from hubbub.packs.peers.wire import Envelope
 
 
@@ -37,6 +36,8 @@ class Agent:
 
     def on_peer_ready(self, peer: PeerView) -> None:
         write("ready_peer", peer=peer.stream_id)
+
+    def on_bulk_open(self, peer: PeerView) -> None: ...
 
     def on_peer_gone(self, peer: PeerView) -> None:
         write("gone", peer=peer.stream_id)

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.packs.peers.rooms import WAIT_S
 
-from hubbub.client import Client, ServerConfig
+from hubbub import Client, ServerConfig
 
 ROOT = Path(__file__).parents[3]
 LONG_S = 120.0
@@ -32,7 +32,7 @@ class Bridge:
         """What a tool says, and whether it is an error."""
         result = await self._client.call_tool(tool, arguments, timeout_s=LONG_S)
         said: Any = result.structured_content
-        return dict(said), result.is_error
+        return dict(said), result.is_error is True
 
     async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """What a tool of this session says."""

@@ -15,6 +15,7 @@ from tests.server.conversation import Conversation, conversing
 from hubbub import Server
 from hubbub.assembly.installing import install_pack, use_profile
 from hubbub.packs.peers.pack import pack
+from hubbub.packs.peers.sessions import Sessions
 from hubbub.packs.peers.settings import PeersSettings
 
 LEGACY = "2025-11-25"
@@ -23,9 +24,10 @@ LEGACY = "2025-11-25"
 class Caller:
     """A client that calls tools of a server of its own."""
 
-    def __init__(self, client: Conversation, server: Server, host: str) -> None:
+    def __init__(self, client: Conversation, server: Server, host: str, sessions: Sessions) -> None:
         self.client = client
         self.server = server
+        self.sessions = sessions
         self.host = host
         self.session_id = ""
         self.events: list[dict[str, Any]] = []
@@ -54,6 +56,7 @@ class Caller:
         assert result["structuredContent"].keys() == {"ok", "error"}
         assert result["structuredContent"]["ok"] is False
         error: dict[str, Any] = result["structuredContent"]["error"]
+        assert error.keys() == {"type", "message", "tool"}, error
         assert error["tool"] == tool
         return error
 
@@ -125,7 +128,7 @@ async def calling(
     if profile is not None:
         use_profile(server, profile, [part])
     async with server.running(), conversing(server, dialect) as client:
-        yield Caller(client, server, host)
+        yield Caller(client, server, host, part.state)
 
 
 @asynccontextmanager

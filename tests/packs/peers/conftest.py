@@ -17,7 +17,7 @@ def judge() -> Iterator[judging.Judge]:
     finally:
         assert process.stdin is not None
         process.stdin.close()
-        process.wait(timeout=10)
+        process.wait()
         assert process.stdout is not None
         process.stdout.close()
 

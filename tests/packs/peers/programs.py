@@ -15,7 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[3]
 HUBBUB = Path(sys.executable).parent / "hubbub"
-WAIT_S = 25.0
+WAIT_S = 60.0
 
 
 class Program:
@@ -50,8 +50,8 @@ class Program:
 
     def end(self) -> None:
         self.process.kill()
-        self.process.wait(timeout=10)
-        self._thread.join(timeout=10)
+        self.process.wait()
+        self._thread.join()
         assert self.process.stdin is not None
         try:
             self.process.stdin.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import Any, Self
 
 from websockets.asyncio.client import ClientConnection, connect
 
@@ -30,7 +30,7 @@ class Stranger:
         self.connection: Connection | None = None
         self.channel: Channel
 
-    async def __aenter__(self) -> Stranger:
+    async def __aenter__(self) -> Self:
         self.socket = await connect(self._host)
         await self.tell(request="joinroom", roomid=self.names.room(self._room))
         await self.server_says("listing")
@@ -47,7 +47,7 @@ class Stranger:
         await self.socket.send(json.dumps(message))
 
     async def server_says(self, *requests: str | None) -> dict[str, Any]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 message: dict[str, Any] = json.loads(await self.socket.recv())
                 self.said_by_server.append(message)
@@ -65,12 +65,13 @@ class Stranger:
         there: asyncio.Future[Channel] = asyncio.get_running_loop().create_future()
         self.connection.on_channel = lambda channel: None if there.done() else there.set_result(channel)
         await self.tell(request="play", streamID=self.names.stream(name))
-        offer = await self.server_says(None)
+        while (offer := await self.server_says(None))["streamID"] != self.names.stream(name):
+            pass  # Others in the room offer of their own accord.
         assert self.names.key is not None
         sdp = unseal(self.names.key, offer["description"], offer["vector"])["sdp"]
         answer = {"type": "answer", "sdp": await self.connection.answer(sdp)}
         await self.tell(UUID=offer["UUID"], session=offer["session"], streamID=offer["streamID"], **self.sealed(answer))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             self._use(await there)
 
     async def be_viewed(self) -> None:
@@ -79,18 +80,23 @@ class Stranger:
         assert self._name is not None
         await self.offer(asked["UUID"], self._name)
 
-    async def offer(self, uuid: str, name: str) -> None:
-        """Make an offer under a name, asked or not."""
+    async def send_offer(self, uuid: str, name: str) -> Channel:
+        """Make an offer under a name, asked or not, and do not wait for the answer."""
         self.connection = load_engine("wrtc").connection()
         channel = self.connection.create_channel(CHANNEL)
         offer = {"type": "offer", "sdp": await self.connection.offer()}
-        stream_id = self.names.stream(name)
-        await self.tell(UUID=uuid, session="abcdefgh", streamID=stream_id, **self.sealed(offer))
+        await self.tell(UUID=uuid, session="abcdefgh", streamID=self.names.stream(name), **self.sealed(offer))
+        return channel
+
+    async def offer(self, uuid: str, name: str) -> None:
+        """Make an offer under a name, asked or not."""
+        channel = await self.send_offer(uuid, name)
         answer = await self.server_says(None)
-        assert (answer["session"], answer["streamID"]) == ("abcdefgh", stream_id)
+        assert (answer["session"], answer["streamID"]) == ("abcdefgh", self.names.stream(name))
+        assert self.connection is not None
         assert self.names.key is not None
         await self.connection.accept(unseal(self.names.key, answer["description"], answer["vector"])["sdp"])
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await channel.opened()
         self._use(channel)
 

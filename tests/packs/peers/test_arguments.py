@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub import Server
-from hubbub.errors import ArgumentsInvalid, ToolError, ToolFailure
-from hubbub.packs.peers.arguments import Arguments, Target, refused, whole
+from hubbub import ArgumentsInvalid, Server, ToolError
+from hubbub.packs.peers.arguments import Arguments, Target, whole
 from hubbub.packs.peers.contract_tool import READS, ContractTool, Result
 
 KNOWN = ("a", "target", "uuid", "session_id")
@@ -67,7 +66,10 @@ def test_several_names_come_as_a_list_or_with_commas() -> None:
     assert read(a=["x-y", "", 3, None]).identifiers("a", ()) == ("x_y", "3", "null")
     assert read(a="x, y").identifiers("a", ()) == ("x", "y")
     assert read(a=[]).identifiers("a", ("z",)) == ()
-    assert read(a=5).identifiers("a", ("z",)) == ("z",)
+    assert read().identifiers("a", ("z",)) == read(a=None).identifiers("a", ("z",)) == ("z",)
+    for value in (5, {"x": 1}, True):
+        with pytest.raises(ArgumentsInvalid, match=r"^invalid a: it must be a list"):
+            read(a=value).identifiers("a", ("z",))
 
 
 def test_texts_are_texts() -> None:
@@ -101,20 +103,35 @@ def test_a_target_is_a_name_a_uuid_or_an_object() -> None:
     assert read(uuid="u-1").target() == Target("u-1", "u-1")
     assert read(target={"uuid": "u-1", "type": "viewer"}).target() == Target({"uuid": "u-1", "type": "viewer"}, "u-1")
     assert read(target={"streamID": "ann"}).target() == Target({"streamID": "ann"}, "ann")
-    assert read(target={"preference": "all"}).target() == Target({"preference": "all"}, None)
+    assert read(target={"UUID": "u-1"}).target() == Target({"UUID": "u-1"}, "u-1")
+    assert read(target={"uuid": None, "stream_id": " ann "}).target().name == "ann"
+    assert read(target={"uuid": "u-1", "streamID": "ann"}).target().name == "u-1"
+    assert read(target="", uuid=" ").target() == Target()
     with pytest.raises(ToolError, match=r"^provide target or uuid, not both$"):
         read(target="ann", uuid="u-1").target()
 
 
 @pytest.mark.parametrize(
-    ("message", "kind"),
-    [("session_id is required", ArgumentsInvalid), ("unknown session_id: 7", ArgumentsInvalid),
-     ("invalid join_token: x", ArgumentsInvalid), ("Ambiguous target: multiple peers", ArgumentsInvalid),
-     ("password must be a string or boolean", ToolError), ("mode must be request or send", ToolError)],
+    "target",
+    [{}, {"preference": "all"}, {"type": "viewer", "allowFallback": True}, {"name": "ann"}, {"uuid": None},
+     {"uuid": ""}, {"uuid": 7, "streamID": "ann"}, {"UUID": ["u-1"]}, {"streamID": " "}, {"uuid": {"uuid": "u-1"}},
+     [], ["ann"], 0, 7, 1.5, True, False],
 )  # fmt: skip
-def test_the_words_decide_what_kind_of_failure_it_is(message: str, kind: type[ToolFailure]) -> None:
-    failure = refused(message)
-    assert (type(failure), failure.message) == (kind, message)
+def test_a_target_that_names_no_peer_is_refused(target: object) -> None:
+    with pytest.raises(ArgumentsInvalid, match=r"^invalid target: "):
+        read(target=target).target()
+
+
+@given(st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.text()),
+                 st.dictionaries(st.sampled_from(["uuid", "UUID", "streamID", "stream_id", "type", "x"]),
+                                 st.one_of(st.none(), st.text(), st.integers(), st.lists(st.text())))))  # fmt: skip
+def test_only_a_target_that_is_left_out_or_empty_means_everybody(target: object) -> None:
+    try:
+        found = read(target=target).target()
+    except ArgumentsInvalid:
+        return
+    is_empty = target is None or (isinstance(target, str) and not target.strip())
+    assert (found.name is None) == is_empty
 
 
 def test_a_tool_is_listed_with_its_schema_and_without_one_for_results() -> None:
@@ -127,7 +144,7 @@ def test_a_tool_is_listed_with_its_schema_and_without_one_for_results() -> None:
 
     tool = server.tools.get("vdo_x")
     assert tool is not None
-    assert (tool.description, tool.has_output_schema, tool.fails_as_result) == ("Do it.", False, True)
+    assert (tool.description, tool.has_output_schema, tool.errors.as_result) == ("Do it.", False, True)
     assert tool.input_schema == {
         "type": "object",
         "properties": {"a": {"type": "integer"}},

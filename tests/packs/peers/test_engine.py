@@ -10,9 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub import bounds
-from hubbub.packs.peers.descriptions import largest_message
-from hubbub.packs.peers.engine import Candidate, Channel, Connection, IceServer, available_engines, load_engine
+from hubbub.packs.peers import limits
+from hubbub.packs.peers.engine import (
+    Candidate,
+    Channel,
+    Connection,
+    IceServer,
+    available_engines,
+    largest_message,
+    load_engine,
+)
 from hubbub.packs.peers.failures import (
     ChannelClosed,
     EngineMissing,
@@ -41,7 +48,7 @@ class Ends:
         self.left.on_candidate = lambda found: self._hand(self.right, found)
         self.right.on_candidate = lambda found: self._hand(self.left, found)
         await self.left.accept(await self.right.answer(await self.left.offer()))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self.near.opened()
             self.far = await self.channels.get()
 
@@ -70,7 +77,7 @@ def listening(channel: Channel) -> asyncio.Queue[bytes | str]:
 
 
 async def next_of(heard: asyncio.Queue[bytes | str]) -> bytes | str:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return await heard.get()
 
 
@@ -87,8 +94,8 @@ async def test_messages_of_every_size_pass_both_ways(pair: tuple[str, str]) -> N
             b"\x00",
             "é\u2028😀",
             b"k" * 65536,
-            "t" * bounds.PEER_FRAME_BYTES,
-            b"b" * bounds.PEER_FRAME_BYTES,
+            "t" * limits.PEER_FRAME_BYTES,
+            b"b" * limits.PEER_FRAME_BYTES,
         ]
         for message in messages:
             ends.near.send(message)
@@ -101,8 +108,8 @@ async def test_messages_of_every_size_pass_both_ways(pair: tuple[str, str]) -> N
 async def test_a_message_too_large_is_refused_and_harms_nothing(pair: tuple[str, str]) -> None:
     async with met(pair) as ends:
         heard = listening(ends.far)
-        assert ends.near.max_message_size == bounds.PEER_FRAME_BYTES
-        for message in (b"x" * (bounds.PEER_FRAME_BYTES + 1), "é" * (bounds.PEER_FRAME_BYTES // 2 + 1)):
+        assert ends.near.max_message_size == limits.PEER_FRAME_BYTES
+        for message in (b"x" * (limits.PEER_FRAME_BYTES + 1), "é" * (limits.PEER_FRAME_BYTES // 2 + 1)):
             with pytest.raises(FrameTooLarge):
                 ends.near.send(message)
         ends.near.send("after")
@@ -124,10 +131,10 @@ async def test_a_flood_is_refused_at_the_bound_and_what_was_taken_arrives(pair: 
     async with met(pair) as ends:
         heard = listening(ends.far)
         taken = flood(ends.near)
-        assert ends.near.buffered_amount <= bounds.PEER_QUEUE_BYTES
-        async with asyncio.timeout(25):
+        assert ends.near.buffered_amount <= limits.PEER_QUEUE_BYTES
+        async with asyncio.timeout(60):
             await ends.near.drain()
-            assert ends.near.buffered_amount <= bounds.PEER_LOW_WATER_BYTES
+            assert ends.near.buffered_amount <= limits.PEER_LOW_WATER_BYTES
             numbers = [int.from_bytes((await heard.get())[:4], "big") for _ in range(taken)]  # type: ignore[arg-type]
         assert numbers == list(range(taken))
 
@@ -138,7 +145,7 @@ async def test_what_comes_before_anybody_listens_is_kept(pair: tuple[str, str]) 
         for number in range(50):
             ends.near.send(str(number))
         second = ends.left.create_channel("other")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await second.opened()
             other = await ends.channels.get()
         echo = listening(other)
@@ -154,7 +161,7 @@ async def test_a_second_channel_can_be_made_by_either_end_later(pair: tuple[str,
         made = ends.right.create_channel("hubbub-bulk")
         arrived: asyncio.Queue[Channel] = asyncio.Queue()
         ends.left.on_channel = arrived.put_nowait
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await made.opened()
             channel = await arrived.get()
         assert channel.label == "hubbub-bulk"
@@ -173,7 +180,7 @@ async def test_closing_one_end_closes_the_other_while_it_is_sending(pair: tuple[
         draining = asyncio.ensure_future(ends.near.drain(0))
         await ends.right.close()
         assert not ends.far.is_open
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             if pair[0] == "aiortc" and pair[1] == "wrtc":
                 # This one says nothing when it leaves; the other notices it by the lack of answers.
                 await ends.left.close()
@@ -238,7 +245,7 @@ async def test_a_damaged_description_fails_cleanly_or_works(pair: tuple[str, str
             damaged = [*lines[:number], lines[number][: len(lines[number]) // 2], *lines[number + 1 :]]
             other = load_engine(pair[1]).connection()
             try:
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     await other.answer("\r\n".join(damaged))
             except PeersError:
                 pass
@@ -263,7 +270,7 @@ async def test_a_relay_only_connection_without_a_relay_shows_no_address(name: st
     connection = load_engine(name).connection([IceServer("turn:127.0.0.1:9", "u", "p")], relay_only=True)
     connection.create_channel("sendChannel")
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert "a=candidate" not in await connection.offer()
     finally:
         await connection.close()
@@ -300,16 +307,16 @@ def test_the_fast_engine_comes_first() -> None:
 
 
 def test_an_engine_that_is_not_there_is_named_with_its_remedy() -> None:
-    with pytest.raises(EngineMissing, match="pip install"):
+    with pytest.raises(EngineMissing, match="install Hubbub with its extra 'peers"):
         load_engine("libdatachannel")
 
 
 @given(sdp=st.text(max_size=40) | st.integers(0, 10**20).map(lambda size: f"v=0\r\na=max-message-size:{size}\r\n"))
 def test_the_largest_message_is_bounded_by_both(sdp: str) -> None:
-    assert 0 < largest_message(sdp) <= bounds.PEER_FRAME_BYTES
+    assert 0 < largest_message(sdp) <= limits.PEER_FRAME_BYTES
 
 
 def test_an_end_that_does_not_say_takes_64_kib() -> None:
     assert largest_message("v=0\r\n") == 65536
     assert largest_message("a=max-message-size:1000\r\n") == 1000
-    assert largest_message("a=max-message-size:0\r\n") == bounds.PEER_FRAME_BYTES
+    assert largest_message("a=max-message-size:0\r\n") == limits.PEER_FRAME_BYTES

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.packs.peers.rooms import WAIT_S
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.event_queue import EventQueue, Filter, iso_time, size_of
 
 
@@ -51,7 +53,7 @@ async def test_a_filter_leaves_the_others_where_they_are() -> None:
 async def test_one_answer_is_not_larger_than_it_should_be() -> None:
     queue = EventQueue()
     for name in "abc":
-        queue.put(name, {}, bounds.PEER_EVENTS_ANSWER_BYTES // 2)
+        queue.put(name, {}, limits.PEER_EVENTS_ANSWER_BYTES // 2)
     assert await types(queue) == ["a", "b"]
     assert await types(queue) == ["c"]
 
@@ -62,7 +64,7 @@ async def test_each_event_wakes_one_reader() -> None:
     await asyncio.sleep(0)
     queue.put("a", {})
     queue.put("b", {})
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WAIT_S):
         found = [(await reader)[0]["type"] for reader in readers]
     assert sorted(found) == ["a", "b"]
 
@@ -73,7 +75,7 @@ async def test_a_reader_that_is_given_up_takes_nothing_along() -> None:
     await asyncio.sleep(0)
     queue.put("a", {})  # Wakes the first, which never gets to read.
     first.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WAIT_S):
         assert [event["type"] for event in await second] == ["a"]
     with pytest.raises(asyncio.CancelledError):
         await first
@@ -84,24 +86,93 @@ async def test_closing_ends_all_waiting() -> None:
     reader = asyncio.create_task(queue.read(1, 60))
     await asyncio.sleep(0)
     queue.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WAIT_S):
         assert await reader == []
         assert await queue.read(1, 60) == []
 
 
-@given(st.lists(st.tuples(st.sampled_from(["put", "take", "some"]), st.integers(1, 400)), max_size=60))
-def test_nothing_is_lost_uncounted_and_bounds_hold(script: list[tuple[str, int]]) -> None:
+def data(queue: EventQueue, uuid: str, number: int, size: int = 200) -> None:
+    queue.put("data_received", {"uuid": uuid, "data": number}, size)
+
+
+async def told(queue: EventQueue, uuid: str) -> list[int]:
+    return [event["data"] for event in await queue.read(10_000) if event.get("uuid") == uuid]
+
+
+async def test_a_peer_that_floods_pushes_out_its_own_messages_only() -> None:
+    queue = EventQueue()
+    queue.put("ready", {})
+    for number in range(30):
+        data(queue, "bob", number)
+        for _ in range(1000):
+            data(queue, "mallory", number)
+    assert len(queue) == limits.PEER_EVENTS
+    assert await types(queue, 1) == ["ready"]
+    assert await told(queue, "bob") == list(range(30))
+
+
+async def test_large_messages_of_one_peer_push_out_its_own_only() -> None:
+    queue = EventQueue(limit_bytes=100_000)
+    for number in range(30):
+        data(queue, "bob", number)
+        for _ in range(10):
+            data(queue, "mallory", number, 20_000)
+    assert await told(queue, "bob") == list(range(30))
+
+
+async def test_a_large_message_of_a_quiet_peer_does_not_push_out_itself() -> None:
+    queue = EventQueue(limit_bytes=10_000)
+    for number in range(100):
+        data(queue, f"peer {number % 50}", number)
+    data(queue, "bob", 1, 9000)
+    assert await told(queue, "bob") == [1]
+
+
+async def test_peers_that_flood_together_get_equal_shares() -> None:
+    queue = EventQueue(limit=90)
+    for number in range(1000):
+        data(queue, "bob", number)
+    for number in range(1000):
+        for uuid in ("carol", "dave"):
+            data(queue, uuid, number)
+    counts = Counter(event["uuid"] for event in await queue.read(1000))
+    assert counts == {"bob": 30, "carol": 30, "dave": 30}
+
+
+async def test_progress_of_files_pushes_out_neither_messages_nor_our_own_events() -> None:
+    queue = EventQueue(limit=50)
+    queue.put("ready", {})
+    queue.put("connection_failed", {"detail": {"uuid": "bob", "reason": "x"}})
+    data(queue, "bob", 1)
+    for number in range(500):
+        queue.put("file_chunk_rejected", {"transfer_id": f"t{number}", "seq": 0, "reason": "x"})
+    assert (await types(queue))[:4] == ["ready", "connection_failed", "data_received", "file_chunk_rejected"]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["put", "take", "some"]), st.integers(1, 400), st.sampled_from("abc")), max_size=60
+    )
+)
+def test_nothing_is_lost_uncounted_and_bounds_hold(script: list[tuple[str, int, str]]) -> None:
     async def play() -> None:
         queue, put, taken = EventQueue(limit=10, limit_bytes=1500), 0, 0
-        for action, number in script:
+        for action, number, uuid in script:
             if action == "put":
-                queue.put("even" if number % 2 else "odd", {}, number)
+                queue.put("even" if number % 2 else "odd", {"uuid": uuid, "size": number}, number)
                 put += 1
             else:
                 taken += len(await queue.read(number % 5 + 1, 0, Filter(("odd",) if action == "some" else ())))
             assert len(queue) <= 10
             assert put == taken + len(queue) + queue.dropped
-            assert queue._bytes == sum(size for _, size in queue._events) <= 1500
+        left = len(queue)
+        rest = await queue.read(100)
+        assert len(rest) == left
+        assert sum(event["size"] for event in rest) <= 1500
+        before = queue.dropped  # an empty queue has room for as much as a new one
+        for number in range(10):
+            queue.put("odd", {"uuid": "abc"[number % 3]}, 150)
+        assert (len(queue), queue.dropped) == (10, before)
 
     asyncio.run(play())
 

@@ -23,11 +23,10 @@ from tests.packs.peers.programs import Place, begun
 from tests.packs.peers.rooms import signalling
 from tests.packs.peers.stranger import Stranger
 
-from hubbub.errors import HubbubError
+from hubbub import HubbubError
 from hubbub.packs.peers.failures import ChannelClosed
 from hubbub.packs.peers.wire import MARK
 
-pytestmark = pytest.mark.deadline(120)
 LARGE_BYTES = 200_000_000
 BLOCK = random.Random(7).randbytes(1_000_000)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.packs.peers.judge import Judge
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.javascript import Unreadable, number, parse, stringify
 
 texts = st.text(st.characters(codec=None, exclude_categories=()), max_size=20)
@@ -99,7 +99,7 @@ def test_what_javascript_does_not_read_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
 def test_deep_nesting_is_refused(opening: str) -> None:
-    for depth in (bounds.PEER_NESTING + 2, 100_000):
+    for depth in (limits.PEER_NESTING + 2, 100_000):
         closing = "]" if opening == "[" else "}"
         with pytest.raises(Unreadable, match="deep"):
             parse(opening * depth + "1" + closing * depth)
@@ -107,7 +107,7 @@ def test_deep_nesting_is_refused(opening: str) -> None:
 
 def test_deep_values_are_not_written() -> None:
     value: object = 1
-    for _ in range(bounds.PEER_NESTING + 2):
+    for _ in range(limits.PEER_NESTING + 2):
         value = [value]
     with pytest.raises(Unreadable, match="deep"):
         stringify(value)

@@ -11,9 +11,8 @@ import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked
 
-from hubbub import Secret
-from hubbub.errors import SettingsError
-from hubbub.packs.peers.keychain import join_token_secrets
+from hubbub import Secret, SettingsError
+from hubbub.packs.peers.session_security import join_token_secrets
 from hubbub.packs.peers.settings import PeersSettings
 from hubbub.settings import gather, read_settings
 
@@ -41,7 +40,7 @@ class Drawer(KeyringBackend):
 
 @pytest.fixture
 def drawer() -> Iterator[Drawer]:
-    before, drawer = keyring.get_keyring(), Drawer()
+    before, drawer = keyring.get_keyring(), Drawer()  # type: ignore[no-untyped-call]
     keyring.set_keyring(drawer)
     yield drawer
     keyring.set_keyring(before)
@@ -88,7 +87,7 @@ def test_a_keyring_that_has_no_such_secret_is_told(drawer: Drawer) -> None:
 
 def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
-    with pytest.raises(SettingsError, match=r"pip install 'hubbub\[keyring\]'"):
+    with pytest.raises(SettingsError, match="extra 'keyring'"):
         join_token_secrets(PeersSettings(join_token_keyring="hubbub/join"))
 
 
@@ -103,7 +102,9 @@ def test_a_secret_of_nothing_is_none(blank: str, drawer: Drawer) -> None:
     with pytest.raises(SettingsError, match="VDON_MCP_ENFORCE_JOIN_TOKEN needs a secret"):
         read(VDON_MCP_ENFORCE_JOIN_TOKEN="true", VDON_MCP_JOIN_TOKEN_SECRET=blank)
     old = (Secret(blank),)
-    assert join_token_secrets(PeersSettings(join_token_secret=Secret(blank), join_token_old_secrets=old)) == ()
+    assert read(VDON_MCP_JOIN_TOKEN_SECRET=blank).join_token_secret is None
+    with pytest.raises(SettingsError, match=r"^--join-token-secret is empty: give a secret, or leave it out for none$"):
+        read_settings(PeersSettings, gather({"--join-token-secret": blank}, {}), PLACE)
     assert join_token_secrets(PeersSettings(join_token_secret=Secret("sek"), join_token_old_secrets=old)) == ("sek",)
     drawer.secret = blank
     with pytest.raises(SettingsError, match="has no secret"):

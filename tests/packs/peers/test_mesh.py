@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 import pytest
 from tests.packs.peers.rooms import End, room, signalling
 from tests.packs.peers.stranger import Stranger
 
-from hubbub import bounds
-from hubbub.packs.peers import tokens
+from hubbub.packs.peers import limits, tokens
+from hubbub.packs.peers.engine import Channel
 from hubbub.packs.peers.failures import PeersError, SignallingFailed, StreamIdTaken
 
 PATCH = {"key": "k", "value": 1, "actor": "mallory", "clock": 1, "updated_at": ""}
@@ -108,9 +109,9 @@ async def test_the_life_of_a_connection_is_told_without_secrets() -> None:
         async with room(ann, bob):
             await ann.until_knows("bob")
             await bob.notes.until(lambda: "d1" in bob.notes.digests)
-            await ann.notes.until(lambda: len(ann.notes.of("heartbeat_sent")) > 4)
-            assert ann.notes.of("heartbeat_sent")[-1]["ok"]
+            assert ann.mesh.heartbeat_at
             assert ann.mesh.announce(to="bob").ok
+            assert [event["ok"] for event in ann.notes.of("heartbeat_sent")] == [True]
             types = [event["type"] for event in ann.notes.events]
             assert types[:2] == ["connected", "ready"]
             for type in ("peer_connected", "data_channel_open", "sync_hello_sent", "sync_peer_updated"):
@@ -130,7 +131,7 @@ async def test_what_cannot_be_sent_is_told() -> None:
             assert [event["reason"] for event in ann.notes.of("send_rejected")] == ["no_open_data_channel"] * 2
             async with room(bob):
                 await ann.until_knows("bob")
-                assert ann.mesh.send("x" * bounds.PEER_FRAME_BYTES).failed == {ann.uuid("bob"): "too_large"}
+                assert ann.mesh.send("x" * limits.PEER_FRAME_BYTES).failed == {ann.uuid("bob"): "too_large"}
                 assert ann.notes.of("send_error")
                 assert ann.mesh.send("still").ok
                 await bob.notes.until(lambda: bob.notes.data)
@@ -179,6 +180,8 @@ async def test_channels_outlive_the_signalling_server() -> None:
         async with signalling(port=port):
             for end in (ann, bob):
                 await end.notes.until(lambda end=end: end.mesh.state == "connected")
+                assert len(end.notes.of("ready")) == len(end.notes.of("connected")) == 2
+                assert end.notes.of("ready")[0] == end.notes.of("ready")[1]
             carol = End(host, "carol")
             async with room(carol):
                 await carol.until_knows("ann", "bob")
@@ -187,7 +190,7 @@ async def test_channels_outlive_the_signalling_server() -> None:
             assert "bob" not in ann.notes.gone
             assert (
                 ann.notes.events.count(
-                    {"type": "data_channel_open", "detail": {"uuid": uuid, "type": "viewer", "streamID": "bob"}}
+                    {"type": "data_channel_open", "detail": {"uuid": uuid, "type": "publisher", "streamID": "bob"}}
                 )
                 == 1
             )
@@ -202,7 +205,9 @@ async def test_channels_outlive_the_signalling_server() -> None:
 
 
 @pytest.mark.parametrize("role", ["viewer", "publisher"])
-async def test_an_original_is_understood_in_both_roles(role: str) -> None:
+async def test_an_original_is_understood_in_both_roles(role: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if role == "publisher":
+        monkeypatch.setattr(limits, "PEER_ANSWER_S", 0.05)  # Who ignores our offer is asked for one soon.
     async with signalling() as host:
         ann = End(host, "ann")
         async with room(ann), Stranger(host, "vera") as original:
@@ -229,7 +234,7 @@ async def test_an_original_is_understood_in_both_roles(role: str) -> None:
             assert ann.mesh.send(0, to="vera").failed == {ann.uuid("vera"): "undeliverable"}
             assert ann.mesh.bulk(ann.uuid("vera")) is None
             original.say({"bye": True})
-            await ann.notes.until(lambda: ann.notes.gone == ["vera"], 3)
+            await ann.notes.until(lambda: ann.notes.gone == ["vera"])
 
 
 GATES: list[dict[str, Any]] = [
@@ -333,13 +338,11 @@ async def test_an_offer_in_the_name_of_somebody_else_is_not_taken() -> None:
             async with Stranger(host, None) as mallory:
                 listed = mallory.said_by_server[0]["list"]
                 there = next(each["UUID"] for each in listed if each["streamID"] == mallory.names.stream("ann"))
-                offering = asyncio.create_task(mallory.offer(there, "bob"))
-                await ann.notes.until(lambda: len(ann.mesh.peers) > 1 or bob.mesh.send("true", to="ann").ok)
-                done, _ = await asyncio.wait([offering], timeout=1.5)
-                assert not done, "mallory was answered"
-                offering.cancel()
-                await asyncio.wait([offering])
-            assert [peer.stream_id for peer in ann.mesh.peers] == ["bob"]
+                await mallory.send_offer(there, "bob")
+                assert mallory.connection is not None
+                await mallory.connection.close()
+                await mallory.offer(there, "carol")  # It comes after the other, and is the one that is answered.
+                assert sorted(str(peer.stream_id) for peer in ann.mesh.peers) == ["bob", "carol"]
 
 
 async def test_a_name_that_was_only_said_in_an_offer_goes_to_who_has_it() -> None:
@@ -392,7 +395,7 @@ async def test_garbage_ends_a_connection_and_harms_no_other() -> None:
                     mallory.say("garbage")
                 except PeersError:
                     break
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await mallory.closed.wait()
             assert ann.mesh.send("on we go", to="bob").ok
             await bob.notes.until(lambda: bob.notes.data)
@@ -407,7 +410,7 @@ async def test_endless_wishes_and_offers_are_bounded() -> None:
                 await mallory.tell(request="play", streamID=mallory.names.stream("ann"))
             await mallory.view("ann")
             offers = [message for message in mallory.said_by_server if "description" in message]
-            assert len(offers) <= bounds.PEER_OFFERS
+            assert len(offers) <= limits.PEER_OFFERS
             address = mallory.said_by_server[0]["list"][0]["UUID"]
             for number in range(100):
                 await mallory.tell(
@@ -434,6 +437,16 @@ async def test_a_full_mesh_takes_no_more() -> None:
             assert len(ann.mesh.peers) == 1
 
 
+def strand_channels(end: End, other: str) -> list[Channel]:
+    peer = end.mesh.roster.find(other)
+    assert peer is not None
+    return [strand.channel for strand in peer.strands.values() if strand.channel is not None]
+
+
+def has_open_strands(end: End, other: str, count: int) -> bool:
+    return sum(channel.is_open for channel in strand_channels(end, other)) == count
+
+
 @pytest.mark.parametrize("wishes", [(3, 1), (1, 3), (9, 9)])
 async def test_bytes_go_over_as_many_connections_as_either_end_wants(wishes: tuple[int, int]) -> None:
     async with signalling() as host:
@@ -443,15 +456,12 @@ async def test_bytes_go_over_as_many_connections_as_either_end_wants(wishes: tup
             await bob.until_knows("ann")
             wanted = min(max(wishes), 4) - 1
             for end, other in ((ann, "bob"), (bob, "ann")):
-                strands = end.mesh.roster.find(other).strands
-                await end.notes.until(
-                    lambda s=strands: sum(x.channel is not None and x.channel.is_open for x in s.values()) == wanted
-                )
+                await end.notes.until(partial(has_open_strands, end, other, wanted))
             line = ann.mesh.bulk(ann.uuid("bob"))
             assert line is not None
             for number in range(200):
                 line.send(number.to_bytes(2, "big") + b"x" * 10_000)
-            used = [strand.channel.buffered_amount for strand in ann.mesh.roster.find("bob").strands.values()]
+            used = [channel.buffered_amount for channel in strand_channels(ann, "bob")]
             await line.drain()
             await line.flush()
             await bob.notes.until(lambda: len(bob.notes.bytes) == 200)
@@ -473,4 +483,6 @@ async def test_an_original_cannot_ask_for_more_connections() -> None:
             original.say(original.trust.frame(None, "link.offer", {"index": 1, "sdp": "v=0"}))
             original.say({"ping": 1})
             await ann.notes.until(lambda: {"pong": 1} in original.heard)
-            assert not ann.mesh.roster.find("vera").strands
+            vera = ann.mesh.roster.find("vera")
+            assert vera is not None
+            assert not vera.strands

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.packs.peers.bridges import bridge
@@ -21,7 +22,7 @@ ADDRESSES = ("10.213.7.1", "10.213.7.2")
 
 
 def ip(*arguments: str) -> None:
-    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, timeout=10)
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, timeout=60)
     if done.returncode:
         raise OSError(done.stderr.strip())
 
@@ -76,7 +77,7 @@ def place(cable: Cable, stage: ExitStack) -> Place:
 @pytest.fixture
 def agents(cable: Cable, place: Place, stage: ExitStack) -> tuple[Agent, Agent]:
     """Ann has the signalling server beside her, bob comes over the cable."""
-    options = {"reconnect_s": 0.2, "max_reconnect_s": 1.0}
+    options: dict[str, Any] = {"reconnect_s": 0.2, "max_reconnect_s": 1.0}
     ann, bob = (
         begun(stage, Agent(place.host, name, within=cable.within(side), **options))
         for side, name in enumerate(("ann", "bob"))
@@ -99,7 +100,7 @@ def test_a_cable_that_is_pulled_for_a_moment_breaks_nothing(cable: Cable, agents
     ann.do("bytes", "bob", 60_000_000)
     cable.pull()
     with pytest.raises(AssertionError, match="nothing came"):
-        bob.until("bytes", 2)
+        bob.until("bytes", 0.5)  # SCTP repeats after 1, 3 and 7 s: a longer break may outlast the limit for silence
     cable.plug()
     assert bob.until("bytes")["count"] == 60_000_000 // 65000 * 65000
     assert not any('"gone"' in line for line in ann.seen + bob.seen)
@@ -108,8 +109,8 @@ def test_a_cable_that_is_pulled_for_a_moment_breaks_nothing(cable: Cable, agents
 def test_agents_find_each_other_again_when_the_cable_is_back(cable: Cable, agents: tuple[Agent, Agent]) -> None:
     ann, bob = agents
     cable.pull()
-    ann.until("gone", 10.5, peer="bob")
-    bob.until("gone", 10.5, peer="ann")
+    ann.until("gone", peer="bob")
+    bob.until("gone", peer="ann")
     cable.plug()
     ann.until("ready_peer", 60, peer="bob")
     ann.do("send", "back")

@@ -6,6 +6,7 @@ No network: the engine and the server are played here, so that thousands of mess
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from tests.packs.peers.any_payload import KINDS, json_values, payloads
 from tests.packs.peers.rooms import Notes
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.engine import Candidate, Channel, Connection
 from hubbub.packs.peers.engine_channel import EngineChannel
 from hubbub.packs.peers.failures import NegotiationFailed, WireError
@@ -200,7 +201,7 @@ def test_a_crowd_at_the_door_cannot_push_out_what_others_said() -> None:
 def test_empty_messages_that_nobody_listens_to_are_not_kept_for_ever() -> None:
     pipe = Pipe("hubbub-bulk")
     pipe.now_open()
-    for _ in range(bounds.PEER_QUEUE_BYTES // 32):
+    for _ in range(limits.PEER_QUEUE_BYTES // 32):
         pipe.received(b"")
     assert not pipe.is_open
 
@@ -217,7 +218,7 @@ def test_who_is_kept_out_cannot_push_out_what_others_said() -> None:
                 pipe.received(frame)
         types = {event["type"] for event in notes.events[before:]}
         assert types == {"protocol_auth_failed", "sync_peer_rejected", "protocol_unknown"}
-        assert len(notes.events) - before == bounds.PEER_REFUSALS
+        assert len(notes.events) - before == limits.PEER_REFUSALS
 
     with_a_peer(scene, allow_peer_stream_ids=("bob",))
 
@@ -282,3 +283,58 @@ def test_a_full_roster_is_the_end_of_endless_callers() -> None:
         assert len(played.wires) == mesh.options.max_peers
 
     with_a_peer(scene, max_peers=7)
+
+
+class ShutWire(Wire):
+    """A connection whose channel does not open by itself."""
+
+    async def offer(self, *, restart: bool = False) -> str:
+        return "v=0"
+
+
+class Unanswered(Played):
+    def connection(self, ice_servers: Any = (), *, relay_only: bool = False) -> Connection:
+        self.wires.append(ShutWire())
+        return self.wires[-1]
+
+
+def test_a_goodbye_is_the_reason_even_if_the_channel_ends_right_behind_it() -> None:
+    """A busy process handles both in one turn of its loop."""
+
+    async def scene(mesh: Mesh, played: Played, pipe: Pipe, notes: Notes) -> None:
+        pipe.received('{"bye":true}')
+        pipe.now_closed()
+        assert [event["detail"]["reason"] for event in notes.of("peer_disconnected")] == ["bye"]
+
+    with_a_peer(scene)
+
+
+async def test_who_leaves_says_goodbye_on_a_channel_that_is_just_opening() -> None:
+    """At the other end it may be open already."""
+    played = Unanswered()
+    mesh = Mesh(RoomOptions(room="hall", stream_id="ann"), Notes(), engine=played, signalling=played)
+    await mesh.connect()
+    played.on_message(PlayRequest("u"))
+    await breath()
+    (wire,) = played.wires
+    wire.state = "connected"
+    leaving = asyncio.create_task(mesh.disconnect())
+    await breath()
+    wire.channels[0].now_open()
+    await leaving
+    assert wire.channels[0].sent[-1] == '{"bye":true}'
+
+
+async def test_a_connection_that_never_opened_leaves_no_exception_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop's exception handler is what writes "Future exception was never retrieved" to stderr."""
+    monkeypatch.setattr(limits, "PEER_CONNECT_S", 0.01)
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    played, notes = Unanswered(), Notes()
+    mesh = Mesh(RoomOptions(room="hall", stream_id="ann"), notes, engine=played, signalling=played)
+    await mesh.connect()
+    played.on_message(PlayRequest("u"))
+    await notes.until(lambda: notes.of("connection_failed"))
+    await mesh.disconnect()
+    gc.collect()
+    assert complaints == []

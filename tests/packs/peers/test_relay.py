@@ -27,7 +27,7 @@ def own_address() -> str:
 
 
 def wait_for(address: str, port: int) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while True:
         try:
             socket.create_connection((address, port), timeout=1).close()

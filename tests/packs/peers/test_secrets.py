@@ -117,9 +117,13 @@ def test_garbage_is_never_opened(sealed: object, vector: str | None) -> None:
 # -- keys ----------------------------------------------------------------------
 
 
+SPKI_HEAD = "MCowBQYDK2VuAyEA"
+"""How every X25519 key in SPKI begins, in base64 (RFC 8410)."""
+
+
 def test_two_ends_come_to_the_same_key() -> None:
     ours, theirs, stranger = sealing.KeyPair(), sealing.KeyPair(), sealing.KeyPair()
-    assert ours.public.startswith("MCowBQYDK2VuAyEA")
+    assert ours.public.startswith(SPKI_HEAD)
     assert len(base64.b64decode(ours.public)) == 44
     assert ours.shared_with(theirs.public) == theirs.shared_with(ours.public)
     assert len(ours.shared_with(theirs.public)) == 32
@@ -128,7 +132,7 @@ def test_two_ends_come_to_the_same_key() -> None:
 
 @pytest.mark.parametrize(
     "public",
-    ["", "x", "é", base64.b64encode(bytes(44)).decode(), base64.b64encode(sealing._SPKI_HEAD + bytes(32)).decode()],
+    ["", "x", "é", base64.b64encode(bytes(44)).decode(), SPKI_HEAD + base64.b64encode(bytes(32)).decode()],
 )
 def test_what_is_no_key_is_refused(public: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
@@ -206,53 +210,38 @@ def test_a_mac_is_made_as_the_original_does() -> None:
 @given(order=st.permutations(range(1, 12)), again=st.lists(st.integers(1, 11), max_size=8))
 def test_every_number_is_taken_once_in_any_order(order: list[int], again: list[int]) -> None:
     window = session_mac.Window(width=16)
-    for number in order:
-        window.take(number)
-    for number in again:
-        with pytest.raises(session_mac.Replayed):
-            window.take(number)
+    assert all(window.take(number) for number in order)
+    assert not any(window.take(number) for number in again)
 
 
 def test_numbers_older_than_the_window_are_refused() -> None:
     window = session_mac.Window(width=8)
-    window.take(100)
-    window.take(93)
-    with pytest.raises(session_mac.Replayed):
-        window.take(92)
-    window.take(10**6)
-    with pytest.raises(session_mac.Replayed):
-        window.take(100)
+    assert [window.take(number) for number in (100, 93, 92, 10**6, 100)] == [True, True, False, True, False]
 
 
 @pytest.mark.parametrize(
     "nonce", ["p_00000000", "", "h_1", "h_000000000000000G", "h_0000000000000001 ", "h_٠" + "0" * 15]
 )
 def test_a_nonce_that_does_not_count_is_refused(nonce: str) -> None:
-    with pytest.raises(session_mac.Replayed):
-        session_mac.Window().take_nonce(nonce)
+    assert not session_mac.Window().take_nonce(nonce)
 
 
 def test_a_forgotten_counter_goes_on_above_where_it_was() -> None:
     uses = session_mac.KeyUses(limit=1)
     window = session_mac.Window()
     for moment in (1000, 1001, 1002):
-        window.take_nonce(uses.of(b"a", moment).outgoing.nonce())
-        window.take_nonce(uses.of(b"a", moment).outgoing.nonce())
+        assert window.take_nonce(uses.of(b"a", moment).outgoing.nonce())
+        assert window.take_nonce(uses.of(b"a", moment).outgoing.nonce())
         uses.of(b"b", moment)
 
 
-def test_frames_of_bytes_are_signed_and_taken_once() -> None:
+def test_frames_of_bytes_are_signed_and_numbered() -> None:
     key = session_mac.bulk_key(bytes(32), "alice")
     frame = session_mac.seal_frame(key, 7, b"data")
-    window = session_mac.Window()
-    assert session_mac.open_frame(key, frame, window) == b"data"
-    with pytest.raises(session_mac.Replayed):
-        session_mac.open_frame(key, frame, window)
-    with pytest.raises(ValueError, match="not signed"):
-        session_mac.open_frame(session_mac.bulk_key(bytes(32), "bob"), frame, session_mac.Window())
+    assert session_mac.open_frame(key, frame) == (7, b"data")
+    assert session_mac.open_frame(session_mac.bulk_key(bytes(32), "bob"), frame) is None
 
 
 @given(frame=st.binary(max_size=60))
 def test_forged_frames_are_refused(frame: bytes) -> None:
-    with pytest.raises(ValueError, match="frame"):
-        session_mac.open_frame(bytes(32), frame, session_mac.Window())
+    assert session_mac.open_frame(bytes(32), frame) is None

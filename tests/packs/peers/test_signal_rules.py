@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.signal_rules import TAKEN, Client, Parted, SignalLimits, Switchboard
 
 OFFER = {"session": "abc", "streamID": "s808d64", "description": "00ff", "vector": "11"}
@@ -23,8 +23,8 @@ class Clock:
         return self.now
 
 
-def board(**limits: Any) -> Switchboard:
-    return Switchboard(SignalLimits(**limits), clock=Clock())
+def board(clock: Clock | None = None, **limits: Any) -> Switchboard:
+    return Switchboard(SignalLimits(**limits), clock=clock or Clock())
 
 
 def said(board: Switchboard, client: Client, **message: Any) -> list[tuple[Client, dict[str, Any]]]:
@@ -76,7 +76,8 @@ def test_a_stream_id_is_given_once_in_a_room_and_again_in_another() -> None:
     room = board()
     joined(room, stream_id="ann")
     second, elsewhere = joined(room), joined(room, "other")
-    assert said(room, second, request="seed", streamID="ann") == [(second, {"request": "alert", "message": TAKEN})]
+    ((to, told),) = said(room, second, request="seed", streamID="ann")
+    assert (to, told) == (second, {"request": "alert", "code": "stream_id_taken", "message": TAKEN})
     assert said(room, elsewhere, request="seed", streamID="ann")[0][1]["request"] == "seeded"
 
 
@@ -94,7 +95,7 @@ def test_who_wants_a_stream_is_told_to_its_owner() -> None:
     assert said(room, bob, request="play", streamID="an") == []
     assert said(room, bob, request="play", streamID="bob") == []
     assert said(room, joined(room, "other"), request="play", streamID="ann") == []
-    assert said(room, bob, request="play") == []
+    assert said(room, bob, request="play")[0][1]["code"] == "invalid_stream_id"
 
 
 def test_what_has_a_uuid_is_handed_on_with_the_senders() -> None:
@@ -115,7 +116,102 @@ def test_rooms_know_nothing_of_each_other() -> None:
     ann, stranger, homeless = joined(room, "r"), joined(room, "q"), room.arrive("a")
     assert said(room, stranger, UUID=ann.uuid, **OFFER) == []
     assert said(room, homeless, UUID=ann.uuid, **OFFER) == []
-    assert said(room, homeless, request="seed", streamID="x")[0][1]["request"] == "error"
+    assert said(room, ann, UUID=homeless.uuid, **OFFER) == []
+    said(room, ann, request="seed", streamID="ann")
+    assert said(room, homeless, request="play", streamID="ann") == []
+
+
+def test_clients_without_a_room_publish_and_play_among_themselves() -> None:
+    room = board()
+    ann, bob, other = room.arrive("a"), room.arrive("b"), room.arrive("c")
+    has_asked = ann.has_asked
+    assert not has_asked
+    assert said(room, ann, request="seed", streamID="ann") == [(ann, {"request": "seeded", "streamID": "ann"})]
+    assert said(room, other, request="seed", streamID="ann")[0][1]["code"] == "stream_id_taken"
+    assert said(room, bob, request="play", streamID="ann") == [(ann, {"request": "offerSDP", "UUID": bob.uuid})]
+    assert ann.has_asked
+    assert bob.has_asked
+    assert not other.has_asked
+    assert said(room, ann, UUID=bob.uuid, **OFFER) == [(bob, {"UUID": ann.uuid, **OFFER})]
+    # A room hears of the stream id that its client brings along.
+    carol = joined(room)
+    told = said(room, ann, request="joinroom", roomid="r")
+    assert (carol, {"request": "someonejoined", "UUID": ann.uuid, "streamID": "ann"}) in told
+    assert said(room, bob, request="play", streamID="ann") == []
+    assert said(room, other, request="seed", streamID="ann")[0][1]["request"] == "seeded"
+
+
+def test_a_stream_id_that_the_room_has_already_is_not_brought_along() -> None:
+    room = board()
+    ann, second = joined(room, stream_id="ann"), room.arrive("a")
+    said(room, second, request="seed", streamID="ann")
+    told = said(room, second, request="joinroom", roomid="r")
+    assert (second, {"request": "alert", "code": "stream_id_taken", "message": TAKEN}) in told
+    assert (ann, {"request": "someonejoined", "UUID": second.uuid}) in told
+
+
+def test_the_first_that_claims_a_room_is_its_director_until_it_leaves() -> None:
+    room = board()
+    plain, ann, bob = joined(room), room.arrive("a"), room.arrive("b")
+    (_, listing), *_ = said(room, ann, request="joinroom", roomid="r", claim=True)
+    assert (listing["claim"], listing["director"]) == (True, ann.uuid)
+    said(room, ann, request="seed", streamID="ann")
+    (_, listing), *_ = said(room, bob, request="joinroom", roomid="r", claim=True)
+    assert (listing["claim"], listing["director"]) == (False, ann.uuid)
+    (_, listing), *_ = said(room, plain, request="joinroom", roomid="r")
+    assert ("claim" in listing, listing["director"]) == (False, ann.uuid)
+    room.depart(ann)
+    (_, listing), *_ = said(room, plain, request="joinroom", roomid="r")
+    assert "director" not in listing
+    (_, listing), *_ = said(room, bob, request="joinroom", roomid="r", claim=True)
+    assert listing["claim"] is True
+
+
+def test_who_repeats_itself_is_answered_and_others_are_not_told_again() -> None:
+    room = board()
+    ann, bob = joined(room, stream_id="ann"), joined(room)
+    for message in ({"request": "joinroom", "roomid": "r"}, {"request": "seed", "streamID": "ann"}):
+        assert [to for to, _ in said(room, ann, **message)] == [ann]
+    assert [to for to, _ in said(room, ann, request="seed", streamID="anna")] == [ann, bob]
+
+
+@pytest.mark.parametrize("request_", ["migrate", "transfer", "", 7, ["seed"], {"a": 1}, True])
+def test_a_request_that_there_is_not_gets_an_error(request_: Any) -> None:
+    room = board()
+    ((_, told),) = said(room, joined(room), request=request_, UUID="x")
+    assert (told["request"], told["code"]) == ("error", "unsupported_request")
+
+
+def test_data_for_everybody_goes_to_the_room_and_to_nobody_else() -> None:
+    room = board()
+    ann, bob, carol, _, homeless = joined(room), joined(room), joined(room), joined(room, "q"), room.arrive("a")
+    data = {"pipe": {"x": 1}, "__fallback": True}
+    assert said(room, ann, **data) == [(each, {**data, "UUID": ann.uuid}) for each in (bob, carol)]
+    assert said(room, ann, UUID=bob.uuid, **data) == [(bob, {**data, "UUID": ann.uuid})]
+    assert said(room, homeless, **data) == []
+    for other in ({"pipe": 1}, {"pipe": 1, "__fallback": "yes"}, {"__fallback": True}):
+        assert said(room, ann, **other) == []
+
+
+def test_data_for_everybody_counts_for_each_and_what_is_too_much_is_refused() -> None:
+    room = board(messages=20, bytes=2000)
+    ann, *_ = [joined(room) for _ in range(10)]
+    assert len(said(room, ann, pipe=1, __fallback=True)) == 9
+    ((_, told),) = said(room, ann, pipe=1, __fallback=True)
+    assert (told["request"], told["code"]) == ("error", "rate_limited")
+    room = board(bytes=2000)
+    ann, *_ = [joined(room) for _ in range(10)]
+    assert said(room, ann, pipe="x" * 300, __fallback=True)[0][1]["code"] == "rate_limited"
+
+
+def test_who_sends_too_many_bytes_is_parted_with() -> None:
+    room = board(bytes=1000)
+    ann, bob = joined(room), joined(room)
+    for _ in range(3):
+        assert said(room, ann, UUID=bob.uuid, description="x" * 200)
+    with pytest.raises(Parted, match="too large"):
+        said(room, ann, UUID=bob.uuid, description="x" * 200)
+    assert limits.SIGNAL_BYTES < limits.SIGNAL_QUEUE_BYTES
 
 
 def test_who_leaves_or_joins_another_room_is_out_of_the_first() -> None:
@@ -156,9 +252,8 @@ def test_clients_are_bounded_in_all_and_of_one_address() -> None:
 
 
 def test_who_says_too_much_is_parted_with() -> None:
-    room = board(messages=3, messages_s=10)
-    clock = room._clock
-    assert isinstance(clock, Clock)
+    clock = Clock()
+    room = board(clock, messages=3, messages_s=10)
     client = room.arrive("a")
     for moment in (0, 5, 9):
         clock.now = moment
@@ -176,7 +271,7 @@ def test_what_is_no_object_ends_the_conversation(text: str | bytes) -> None:
         room.receive(room.arrive("a"), text)
 
 
-@pytest.mark.parametrize("name", ["", None, 3, ["r"], "n" * (bounds.SIGNAL_NAME_CHARACTERS + 1)])
+@pytest.mark.parametrize("name", ["", None, 3, ["r"], "n" * (limits.SIGNAL_NAME_CHARACTERS + 1)])
 def test_names_are_short_texts(name: Any) -> None:
     room = board()
     client = joined(room)
@@ -194,6 +289,9 @@ messages = st.fixed_dictionaries(
     {},
     optional={
         "request": st.sampled_from(["joinroom", "seed", "play", "listing", "offerSDP"]) | json_values,
+        "claim": st.booleans(),
+        "pipe": json_values,
+        "__fallback": st.booleans(),
         "roomid": names,
         "streamID": names,
         "UUID": st.integers(0, 3) | json_values,
@@ -216,9 +314,23 @@ def test_whatever_is_said_everybody_is_in_one_room_with_one_name(script: list[tu
             json.dumps(told)
             if told.get("request") != "listing" and to is not clients[number]:
                 assert told["UUID"] == clients[number].uuid
-                assert to.room == clients[number].room is not None
+                assert to.room == clients[number].room
     held = [(client.room, client.stream_id) for client in clients if client.stream_id is not None]
     assert len(held) == len(set(held))
+    rooms = {client.room for client in clients if client.room is not None}
+    assert room.rooms == len(rooms)
+    for name in rooms:
+        members = {client.uuid for client in clients if client.room == name}
+        newcomer = room.arrive("newcomer")
+        [(_, listing), *_] = said(room, newcomer, request="joinroom", roomid=name)
+        assert {member["UUID"] for member in listing["list"]} == members
+        assert listing.get("director") in {None, *members}
+        room.depart(newcomer)
     for client in clients:
         room.depart(client)
     assert (room.clients, room.rooms) == (0, 0)
+    newcomer = room.arrive("newcomer")
+    for client in clients:
+        assert said(room, newcomer, UUID=client.uuid) == []
+        if client.stream_id is not None:
+            assert said(room, newcomer, request="play", streamID=client.stream_id) == []

@@ -14,10 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.javascript import parse, stringify
-from hubbub.packs.peers.peer_view import PeerView
-from hubbub.packs.peers.room import RoomOptions, Sent
+from hubbub.packs.peers.room import PeerView, RoomOptions, Sent
 from hubbub.packs.peers.state_sync import StateSync, pages
 from hubbub.packs.peers.wire import Capabilities, Envelope
 
@@ -56,6 +55,9 @@ class PlayedRoom:
         return Sent(tuple(meant))
 
     async def drain(self, uuid: str, low: int = 0) -> None: ...
+
+    def queued_bytes(self, uuid: str) -> int:
+        return 0
 
 
 class PlayedEnd:
@@ -206,8 +208,8 @@ class unhurried:
 
     def __enter__(self) -> None:
         self._patch = pytest.MonkeyPatch()
-        self._patch.setattr(bounds, "STATE_SNAPSHOT_S", 0.0)
-        self._patch.setattr(bounds, "STATE_SNAPSHOT_REST_S", 0.0)
+        self._patch.setattr(limits, "STATE_SNAPSHOT_S", 0.0)
+        self._patch.setattr(limits, "STATE_SNAPSHOT_REST_S", 0.0)
 
     def __exit__(self, *_: object) -> None:
         self._patch.undo()
@@ -235,10 +237,10 @@ def test_pages_fit_into_frames_whatever_the_entries_are() -> None:
         sync = network.ends[0].sync
         for number in range(40):
             sync.set(f"k{number}", "\N{SNOWMAN}" * (number * 700))
-        sync.set("large", "x" * (bounds.STATE_ENTRY_BYTES - 10))
+        sync.set("large", "x" * (limits.STATE_ENTRY_BYTES - 10))
         for page in pages(sync.shared.entries, 4096):
             payload = {"entries": [[entry.key, entry.value, entry.actor, entry.updated_at] for entry in page]}
-            assert len(stringify(payload).encode()) < bounds.PEER_FRAME_BYTES - 2048
+            assert len(stringify(payload).encode()) < limits.PEER_FRAME_BYTES - 2048
         assert list(pages([], 5)) == [[]]
 
     asyncio.run(play())
@@ -274,6 +276,26 @@ def test_ends_that_cannot_agree_ask_less_and_less() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         asyncio.run(play())
+
+
+@pytest.mark.parametrize("kind", ["state.patch", "state.snapshot"])
+def test_a_peer_that_fills_the_table_leaves_room_for_others(kind: str) -> None:
+    def send(sync: StateSync, number: int, entries: list[dict[str, Any]]) -> None:
+        payloads = entries if kind == "state.patch" else [{"room": "hall", "entries": entries, "actor_clock": {}}]
+        for payload in payloads:
+            envelope = Envelope(
+                kind=kind, ts=0, nonce="", room="hall", from_stream_id=NAMES[number], payload=payload
+            )  # fmt: skip
+            sync.on_envelope(view(number), envelope)
+
+    async def play() -> None:
+        sync = Network(100).ends[0].sync
+        send(sync, 3, [{"key": f"k{n}", "value": n, "actor": f"a{n}", "clock": 1} for n in range(500)])
+        assert len(sync.shared) == 100
+        send(sync, 1, [{"key": "b", "value": 1, "actor": "bob", "clock": 1}])
+        assert sync.shared.get("b") is not None
+
+    asyncio.run(play())
 
 
 def test_a_heartbeat_without_a_digest_asks_for_nothing() -> None:
@@ -314,6 +336,6 @@ def test_whatever_a_peer_says_nothing_breaks(kind: str, payload: dict[str, Any])
         envelope = Envelope(kind=kind, ts=1, nonce="p", room="hall", from_stream_id="bob", payload=payload)
         network.ends[0].sync.on_envelope(view(1), envelope)
         await network.settle()
-        assert network.ends[0].sync.set("k", 2).clock < bounds.STATE_CLOCK
+        assert network.ends[0].sync.set("k", 2).clock < limits.STATE_CLOCK
 
     asyncio.run(play())

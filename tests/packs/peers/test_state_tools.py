@@ -9,7 +9,7 @@ from tests.packs.peers.callers import Caller, calling, in_the_hall
 from tests.packs.peers.rooms import signalling
 from tests.packs.peers.stranger import Stranger
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
 
 
 async def until_has(caller: Caller, key: str, value: Any) -> None:
@@ -50,11 +50,16 @@ async def test_what_the_tools_refuse() -> None:
         await ann.connect("ann", state_max_keys=1)
         for key in (None, "", "  ", 5):
             assert (await ann.failure("vdo_state_set", key=key, value=1))["message"] == "key is required"
-        error = await ann.failure("vdo_state_set", key="k", value="x" * bounds.STATE_ENTRY_BYTES)
+        error = await ann.failure("vdo_state_set", key="k", value="x" * limits.STATE_ENTRY_BYTES)
         assert (error["type"], error["message"][:14]) == ("validation_error", "invalid value:")
         await ann.call("vdo_state_set", key="k", value=1)
         error = await ann.failure("vdo_state_set", key="more", value=1)
-        assert (error["type"], error["message"]) == ("tool_error", "the shared state is full: it has 1 keys")
+        said = "the shared state is full: it has 1 keys; delete some with vdo_state_delete, or connect with a larger "
+        assert (error["type"], error["message"]) == ("tool_error", f"{said}state_max_keys")
+        assert (await ann.call("vdo_state_delete", key="k"))["deleted"] is True
+        await ann.call("vdo_state_set", key="more", value=1)
+        assert (await ann.call("vdo_state_delete", key="k"))["deleted"] is False
+        assert (await ann.failure("vdo_state_delete"))["message"] == "key is required"
         error = await ann.failure("vdo_state_sync", mode="guess")
         assert (error["type"], error["message"]) == ("tool_error", "mode must be request or send")
         assert (await ann.failure("vdo_state_get", key=5))["message"] == "key must be a string"
@@ -115,6 +120,42 @@ async def test_who_was_away_hears_what_it_missed_and_wins_with_what_it_wrote() -
         await until_has(bob, "k", "while bob was away")
         assert (await bob.call("vdo_state_set", key="k", value="later"))["entry"]["clock"] == 7
         await until_has(ann, "k", "later")
+
+
+async def test_a_deleted_key_goes_at_all_peers_and_at_one_that_was_away() -> None:
+    async with signalling() as host, in_the_hall(host, "ann", "bob", "carol", heartbeat_ms=200) as (ann, bob, carol):
+        for key in ("a", "b"):
+            await ann.call("vdo_state_set", key=key, value=key)
+            await until_has(bob, key, key)
+            await until_has(carol, key, key)
+        await bob.call("vdo_state_delete", key="a")
+        told = await ann.event("state_updated", key="a", source="remote")
+        assert (told["value"], told["deleted"], told["from_uuid"]) == (None, True, await ann.uuid("bob"))
+        assert (await ann.call("vdo_state_get"))["value"] == {"b": "b"}
+        await carol.call("vdo_disconnect")
+        await ann.event("peer_disconnected")
+        await ann.call("vdo_state_delete", key="b")
+        await carol.connect("carol", heartbeat_ms=200)
+        await until_has(carol, "b", None)
+        assert (await carol.call("vdo_state_get"))["value"] == {}
+
+
+async def test_a_peer_that_fills_the_state_leaves_room_for_others() -> None:
+    async with (
+        signalling() as host,
+        in_the_hall(host, "ann", "bob", state_max_keys=50) as (ann, bob),
+        Stranger(host, "eve") as eve,
+    ):
+        await eve.view("ann")
+        eve.greet()
+        await ann.until_knows("eve")
+        entries = [{"key": f"k{n}", "value": n, "actor": f"a{n}", "clock": 1} for n in range(200)]
+        snapshot = {"room": "hall", "stream_id": "eve", "entries": entries, "actor_clock": {}}
+        eve.say(eve.trust.frame(None, "state.snapshot", snapshot))
+        await ann.event("state_snapshot_merged", applied=50, offered=200)
+        await bob.call("vdo_state_set", key="bob's", value=1)
+        await until_has(ann, "bob's", 1)
+        await ann.call("vdo_state_set", key="ann's", value=1)
 
 
 @pytest.mark.parametrize("clock", [2**52, 2**53 - 1, 10**15])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hubbub.packs.peers import session_mac, tokens
+from hubbub.packs.peers import limits, tokens
 from hubbub.packs.peers.room import RoomOptions
 from hubbub.packs.peers.trust import NOT_ALLOWED, OUR_NAME, Refused, Standing, Trust
 from hubbub.packs.peers.wire import Envelope, Hello, HelloAck, Pipe, read_envelope, read_frame
@@ -289,6 +289,6 @@ def test_frames_and_envelopes_have_windows_of_their_own() -> None:
     ann, bob = trust("ann"), trust("bob")
     bob_seen, ann_seen = met(ann, bob)
     slow = heard(bob.frame(ann_seen, "state.patch", PATCH))
-    for _ in range(session_mac.bounds.PEER_REPLAY_WINDOW * 2):
+    for _ in range(limits.PEER_REPLAY_WINDOW * 2):
         ann.open_bytes(bob_seen, bob.seal_bytes(ann_seen, b""))
     ann.check_envelope(bob_seen, slow)

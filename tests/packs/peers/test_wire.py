@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.packs.peers.any_payload import KINDS, json_values, payloads
 
-from hubbub import bounds
-from hubbub.packs.peers import wire
+from hubbub.packs.peers import limits, wire
 from hubbub.packs.peers.failures import WireError
 from hubbub.packs.peers.javascript import Unreadable, stringify
 
@@ -48,6 +47,19 @@ def test_data_survives_its_pipe(data: Any) -> None:
     frame = wire.read_frame(wire.pipe_frame(data))
     assert isinstance(frame, wire.Pipe)
     assert stringify(frame.data) == stringify(data)
+
+
+@pytest.mark.parametrize("struct", wire.Payload.__subclasses__(), ids=lambda struct: struct.kind)
+def test_null_counts_as_left_out(struct: type[wire.Payload]) -> None:
+    """The original writes `null` for a text that it does not have."""
+    fields = msgspec.structs.fields(struct)
+    needed = {field.name: 1 if "int" in str(field.type) else "t" for field in fields if field.required}
+    nulls = dict.fromkeys(field.name for field in fields if not field.required)
+    short = wire.read_envelope(envelope(kind=struct.kind, payload=needed))
+    full = wire.read_envelope(envelope(kind=struct.kind, payload={**needed, **nulls}))
+    assert short is not None
+    assert full is not None
+    assert full.read() == short.read()
 
 
 @settings(max_examples=300)
@@ -92,7 +104,7 @@ def test_what_is_no_frame_is_refused(text: str) -> None:
 
 def test_a_frame_too_large_is_refused_before_it_is_read() -> None:
     with pytest.raises(WireError, match="large"):
-        wire.read_frame('{"pipe":"' + "x" * bounds.PEER_FRAME_BYTES + '"}')
+        wire.read_frame('{"pipe":"' + "x" * limits.PEER_FRAME_BYTES + '"}')
 
 
 @pytest.mark.parametrize(

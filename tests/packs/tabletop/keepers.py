@@ -36,7 +36,7 @@ def postgresql_server() -> Iterator[Any]:
             yield server
         finally:
             process.send_signal(signal.SIGQUIT)  # At once: nobody needs what is in there.
-            process.wait(10)
+            process.wait()
 
 
 def new_database(server: Any) -> str:
@@ -48,7 +48,7 @@ def new_database(server: Any) -> str:
 
 
 @asynccontextmanager
-async def stored(url: str) -> AsyncIterator[Backend]:
+async def stored(url: str | None) -> AsyncIterator[Backend]:
     """A keeper on a database."""
     backend = StoreBackend(url)
     try:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.packs.tabletop.tables import Player, at_a_table
 from tests.server.conversation import ERAS
 
-from hubbub import bounds
+from hubbub.packs.tabletop import limits
 
-LONG_NAME = "n" * (bounds.TABLE_NAME_CHARACTERS + 1)
-LONG_TEXT = "t" * (bounds.TABLE_TEXT_CHARACTERS + 1)
-TOO_BIG = bounds.INT32 + 1
+LONG_NAME = "n" * (limits.TABLE_NAME_CHARACTERS + 1)
+LONG_TEXT = "t" * (limits.TABLE_TEXT_CHARACTERS + 1)
+TOO_BIG = limits.INT32 + 1
 
 
 class Scenery:
@@ -116,7 +116,7 @@ WRONG: list[tuple[str, str, dict[str, Any]]] = [
     ("duality_action_roll", "InvalidArgument", {"modifier": TOO_BIG}),
     ("duality_action_roll", "InvalidArgument", {"modifier": -TOO_BIG - 1}),
     ("duality_action_roll", "InvalidArgument", {"modifier": 10**30}),
-    ("duality_action_roll", "InvalidArgument", {"modifier": bounds.INT32}),
+    ("duality_action_roll", "InvalidArgument", {"modifier": limits.INT32}),
     ("duality_action_roll", "InvalidArgument", {"difficulty": TOO_BIG}),
     ("duality_action_roll", "InvalidArgument", {"difficulty": -1}),
     ("duality_action_roll", "InvalidArgument", {"modifier": 1.5}),
@@ -126,6 +126,8 @@ WRONG: list[tuple[str, str, dict[str, Any]]] = [
     ("duality_action_roll", "InvalidArgument", {"rng": {"seed": 2**64}}),
     ("duality_action_roll", "InvalidArgument", {"rng": {"roll_mode": "REPLAY"}}),
     ("duality_action_roll", "InvalidArgument", {"rng": {"roll_mode": "LOADED"}}),
+    ("duality_action_roll", "InvalidArgument", {"campaign_id": "@here", "rng": {"sede": 7}}),
+    ("roll_dice", "InvalidArgument", {"campaign_id": "@here", "dice": [{"sides": 6, "count": 1, "cuont": 2}]}),
     ("duality_action_roll", "NotFound", {"campaign_id": "camp_nowhere"}),
     ("duality_action_roll", "InvalidArgument", {"campaign_id": "@there", "session_id": "@session"}),
     ("duality_action_roll", "InvalidArgument", {"campaign_id": "@there", "actor_id": "@hero"}),
@@ -167,13 +169,17 @@ async def test_nothing_wrong_is_taken_and_nothing_is_written(tmp_path: Path, dia
 @pytest.mark.parametrize(
     ("tool", "arguments", "words"),
     [
-        ("campaign_create", {"name": "x", "gm_mode": "ROBOT"}, "HUMAN, AI, HYBRID"),
-        ("participant_create", {"campaign_id": "c", "display_name": "x", "role": "KING"}, "GM, PLAYER"),
-        ("participant_create", {"campaign_id": "c", "display_name": "x", "role": "GM", "controller": ""}, "HUMAN, AI"),
-        ("actor_create", {"campaign_id": "c", "name": "x", "kind": "DRAGON"}, "PC, NPC"),
+        ("campaign_create", {"name": "x", "gm_mode": "ROBOT"}, "'HUMAN', 'AI', 'HYBRID'"),
+        ("participant_create", {"campaign_id": "c", "display_name": "x", "role": "KING"}, "'GM', 'PLAYER'"),
+        (
+            "participant_create",
+            {"campaign_id": "c", "display_name": "x", "role": "GM", "controller": ""},
+            "'HUMAN', 'AI'",
+        ),
+        ("actor_create", {"campaign_id": "c", "name": "x", "kind": "DRAGON"}, "'PC', 'NPC'"),
         ("duality_action_roll", {"rng": {"seed": 1, "roll_mode": "AGAIN"}}, "'LIVE', 'REPLAY'"),
-        ("campaign_import", {"document": {"campaign": {"gm_mode": "ROBOT"}}}, "'AI', 'HUMAN', 'HYBRID'"),
-        ("campaign_import", {"document": {"sessions": [{"status": "LOST"}]}}, "'ACTIVE', 'ENDED', 'PAUSED'"),
+        ("campaign_import", {"document": {"campaign": {"gm_mode": "ROBOT"}}}, "'HUMAN', 'AI', 'HYBRID'"),
+        ("campaign_import", {"document": {"sessions": [{"status": "LOST"}]}}, "'ACTIVE', 'PAUSED', 'ENDED'"),
     ],
 )
 async def test_an_unknown_word_is_answered_with_the_known_ones(

@@ -6,22 +6,22 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Never
 
+import grpc
 import pytest
 
-from hubbub import Server, bounds
-from hubbub.errors import SettingsError
-from hubbub.packs.tabletop.campaign_server import check_address, running
+from hubbub import Server, SettingsError
+from hubbub.packs.tabletop import limits
+from hubbub.packs.tabletop.campaign_server import main, running
 from hubbub.packs.tabletop.choosing import choose_backend
 from hubbub.packs.tabletop.failures import DeadlineExceeded, FailedPrecondition, Failure, Unavailable
-from hubbub.packs.tabletop.grpc_backend import GrpcBackend
-from hubbub.packs.tabletop.grpc_service import handlers
-from hubbub.packs.tabletop.model import Campaign, GmMode
+from hubbub.packs.tabletop.grpc_backend import GrpcBackend, handlers
+from hubbub.packs.tabletop.model import Campaign, GmMode, Page
 from hubbub.packs.tabletop.pack import health, pack
 from hubbub.packs.tabletop.rpc import METHODS
 from hubbub.packs.tabletop.settings import TabletopSettings
@@ -43,7 +43,7 @@ def server(folder: Path, *flags: str, address: str = "localhost:0") -> Iterator[
         yield process, found[1]
     finally:
         process.kill()
-        process.communicate(timeout=10)
+        process.communicate()
 
 
 def test_campaigns_of_another_process_survive_its_end(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_campaigns_of_another_process_survive_its_end(tmp_path: Path) -> None:
     with server(tmp_path) as (process, address):
         made = asyncio.run(make(address))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=10) == 0
+        assert process.wait() == 0
     with server(tmp_path) as (process, address):
         assert asyncio.run(names(address)) == [made]
 
@@ -71,12 +71,12 @@ def test_campaigns_of_another_process_survive_its_end(tmp_path: Path) -> None:
 def test_a_server_that_comes_back_is_found_again(tmp_path: Path) -> None:
     async def main() -> None:
         with server(tmp_path) as (process, address):
-            backend = GrpcBackend(address, deadline_s=1)
+            backend = GrpcBackend(address, deadline_s=50)
             await backend.create_campaign("before", GmMode.AI)
             process.kill()
-            with pytest.raises(Unavailable, match=r"(was lost; look whether|cannot be reached; start it)"):
+            with pytest.raises(Unavailable, match=r"(was lost; check whether|cannot be read or written now)"):
                 await _until_it_fails(backend)
-            await asyncio.to_thread(process.wait, 10)
+            await asyncio.to_thread(process.wait)
         with server(tmp_path, address=address):
             assert len((await _until_it_works(backend)).items) == 1
         await backend.close()
@@ -85,36 +85,36 @@ def test_a_server_that_comes_back_is_found_again(tmp_path: Path) -> None:
 
 
 async def _until_it_fails(backend: GrpcBackend) -> None:
-    async with asyncio.timeout(10):
-        while True:
-            await backend.list_campaigns()
+    while True:
+        await backend.list_campaigns()
 
 
-async def _until_it_works(backend: GrpcBackend):
-    async with asyncio.timeout(10):
-        while True:
-            try:
-                return await backend.list_campaigns()
-            except Unavailable:
-                continue
+async def _until_it_works(backend: GrpcBackend) -> Page[Campaign]:
+    while True:
+        try:
+            return await backend.list_campaigns()
+        except Unavailable:
+            continue
 
 
 async def test_a_server_that_is_not_there_is_given_up_with_advice() -> None:
     backend = GrpcBackend("127.0.0.1:1", deadline_s=0.5)
-    began = time.monotonic()
-    with pytest.raises(Unavailable, match=r"hubbub campaign-server --addr 127\.0\.0\.1:1"):
+    with pytest.raises(Unavailable) as raised:
         await backend.create_campaign("A", GmMode.AI)
-    assert time.monotonic() - began < 5
+    assert "hubbub campaign-server --addr 127.0.0.1:1" in raised.value.reason
+    assert "127.0.0.1" not in raised.value.message
     state = await health(Table(Server("table"), backend))
     assert not state.ok
-    assert "cannot be reached" in state.detail
+    assert "see the log of the server" in state.detail
+    assert "127.0.0.1" not in state.detail
     await backend.close()
 
 
 async def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
     class Slow(StoreBackend):
-        async def rules_version(self):
-            await asyncio.sleep(30)
+        async def rules_version(self) -> Never:
+            await asyncio.Event().wait()
+            raise AssertionError("nothing sets that event")
 
     async with running(Slow(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
         backend = GrpcBackend(f"127.0.0.1:{port}", deadline_s=0.3)
@@ -124,42 +124,56 @@ async def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path) -
 
 
 async def test_what_goes_through_a_whole_campaign_may_take_longer(tmp_path: Path) -> None:
+    is_called, is_late = asyncio.Event(), asyncio.Event()
+
     class Long(StoreBackend):
-        async def verify_events(self, campaign_id):
-            await asyncio.sleep(0.5)
+        async def rules_version(self) -> Never:
+            await asyncio.Event().wait()
+            raise AssertionError("nothing sets that event")
+
+        async def verify_events(self, campaign_id: str) -> int:
+            is_called.set()
+            await is_late.wait()
             return 7
 
     async with running(Long(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
         backend = GrpcBackend(f"127.0.0.1:{port}", deadline_s=0.3)
-        assert await backend.verify_events("camp_a") == 7
+        verified = asyncio.create_task(backend.verify_events("camp_a"))
+        await is_called.wait()
+        with pytest.raises(DeadlineExceeded):
+            await backend.rules_version()  # Begun later, so the other call has had more than the deadline.
+        is_late.set()
+        assert await verified == 7
         await backend.close()
 
 
-async def test_a_call_that_is_cut_off_says_that_it_may_have_been_done(tmp_path: Path) -> None:
+async def test_a_call_that_is_cut_off_says_that_it_may_have_been_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     is_called = asyncio.Event()
 
     class Cut(StoreBackend):
-        async def rules_version(self):
+        async def rules_version(self) -> Never:
             is_called.set()
-            await asyncio.sleep(30)
+            await asyncio.Event().wait()
+            raise AssertionError("nothing sets that event")
 
-    backend = None
-    async with asyncio.timeout(20):
-        async with running(Cut(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
-            backend = GrpcBackend(f"127.0.0.1:{port}", deadline_s=15)
-            call = asyncio.create_task(backend.rules_version())
-            await is_called.wait()
-        with pytest.raises(Unavailable, match="was lost; look whether the change was made"):
-            await call
+    monkeypatch.setattr(limits, "TABLE_GRACE_S", 0.0)
+    async with running(Cut(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
+        backend = GrpcBackend(f"127.0.0.1:{port}", deadline_s=50)
+        call = asyncio.create_task(backend.rules_version())
+        await is_called.wait()
+    with pytest.raises(Unavailable, match="was lost; check whether the change was made"):
+        await call
     await backend.close()
 
 
 async def test_what_fits_into_no_message_is_told_as_that(tmp_path: Path) -> None:
     class Endless(StoreBackend):
-        async def get_campaign(self, campaign_id):
+        async def get_campaign(self, campaign_id: str) -> Campaign:
             return Campaign(
                 id=campaign_id,
-                name="x" * bounds.TABLE_MESSAGE_BYTES,
+                name="x" * limits.TABLE_MESSAGE_BYTES,
                 gm_mode=GmMode.AI,
                 participant_count=0,
                 actor_count=0,
@@ -169,7 +183,7 @@ async def test_what_fits_into_no_message_is_told_as_that(tmp_path: Path) -> None
             )
 
     async with running(Endless(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
-        backend = GrpcBackend(f"127.0.0.1:{port}")
+        backend = GrpcBackend(f"127.0.0.1:{port}", deadline_s=50)
         with pytest.raises(FailedPrecondition, match="more than fits into one message of 64 MB"):
             await backend.get_campaign("camp_a")
         await backend.close()
@@ -177,7 +191,7 @@ async def test_what_fits_into_no_message_is_told_as_that(tmp_path: Path) -> None
 
 async def test_what_the_server_tells_of_its_database_is_passed_on(tmp_path: Path) -> None:
     class Without(StoreBackend):
-        async def rules_version(self):
+        async def rules_version(self) -> Never:
             raise Unavailable("the disk is full")
 
     async with running(Without(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
@@ -189,7 +203,7 @@ async def test_what_the_server_tells_of_its_database_is_passed_on(tmp_path: Path
 
 async def test_a_fault_of_the_server_is_told_as_one(tmp_path: Path) -> None:
     class Broken(StoreBackend):
-        async def rules_version(self):
+        async def rules_version(self) -> Never:
             raise ZeroDivisionError("secret detail")
 
     async with running(Broken(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
@@ -204,7 +218,7 @@ async def test_a_fault_of_the_server_is_told_as_one(tmp_path: Path) -> None:
 async def test_two_servers_do_not_share_a_port(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'table.db'}"
     async with running(StoreBackend(url), "127.0.0.1:0") as port:
-        with pytest.raises(Unavailable, match="cannot listen"):
+        with pytest.raises(SettingsError, match=r"cannot listen on 127\.0\.0\.1:.*try another --addr"):
             async with running(StoreBackend(url), f"127.0.0.1:{port}"):
                 pass
 
@@ -226,22 +240,18 @@ def test_the_services_have_the_names_of_the_contract() -> None:
 @pytest.mark.parametrize("address", ["0.0.0.0:8080", ":8080", "[::]:8080", "example.com:8080", "192.168.1.2:80"])
 def test_an_address_for_strangers_must_be_meant(address: str) -> None:
     with pytest.raises(SettingsError, match="--insecure"):
-        check_address(address, insecure=False)
-    check_address(address, insecure=True)
-
-
-@pytest.mark.parametrize("address", ["localhost:8080", "127.0.0.1:8080", "[::1]:8080"])
-def test_an_address_of_this_machine_is_fine(address: str) -> None:
-    check_address(address, insecure=False)
+        main(["--addr", address])
 
 
 async def test_the_pack_uses_the_server_that_is_named(tmp_path: Path) -> None:
     async with running(StoreBackend(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port:
         backend = choose_backend(TabletopSettings(addr=f"127.0.0.1:{port}"))
         assert isinstance(backend, GrpcBackend)
-        (check,) = [await check(TabletopSettings(addr=f"127.0.0.1:{port}")) for check in pack.checks]
-        assert check.ok
-        assert str(port) in check.detail
+        (check,) = pack.checks
+        assert callable(check)
+        checked = await check(TabletopSettings(addr=f"127.0.0.1:{port}"))
+        assert checked.ok
+        assert str(port) in checked.detail
         await backend.close()
 
 
@@ -252,7 +262,7 @@ def test_the_generated_messages_are_those_of_the_protos(tmp_path: Path) -> None:
     source = folder.parents[3]
     protos = [str(path) for path in sorted(folder.glob("*.proto"))]
     compiler = [sys.executable, "-m", "grpc_tools.protoc", f"-I{source}", f"--python_out={tmp_path}"]
-    subprocess.run([*compiler, *protos], timeout=50, check=True)
+    subprocess.run([*compiler, *protos], check=True)
     assert list(tmp_path.rglob("*_pb2.py"))
     for path in sorted(tmp_path.rglob("*_pb2.py")):
         assert path.read_text() == (folder / path.name).read_text(), "run scripts/protos"
@@ -266,6 +276,26 @@ def test_the_pack_loads_nothing_heavy_before_it_is_used() -> None:
         "print([name for name in ('sqlalchemy', 'alembic', 'grpc', 'google.protobuf') if name in sys.modules])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, env=dict(os.environ), check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, env=dict(os.environ), check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+async def test_texts_that_are_not_utf_8_are_the_callers_fault(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Half a surrogate pair, as some languages write it, and bytes that mean nothing."""
+    document = b'{"campaign": {"name": "\xff"}}'
+    requests = {
+        "CreateCampaign": [b"\x0a\x03\xed\xa0\x80", b"\x0a\x01\xff", b"\xff\xff"],
+        "ImportCampaign": [b"\x0a" + bytes([len(document)]) + document],
+    }
+    async with (
+        running(StoreBackend(f"sqlite:///{tmp_path / 'table.db'}"), "127.0.0.1:0") as port,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
+        for name, bodies in requests.items():
+            for body in bodies:
+                send: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHODS[name].path)
+                with pytest.raises(grpc.aio.AioRpcError) as raised:
+                    await send(body)
+                assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT, raised.value
+    assert "campaign_server_failed" not in caplog.text

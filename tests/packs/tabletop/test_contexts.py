@@ -14,7 +14,8 @@ from tests.packs.tabletop.tables import at_a_table, make_table, playing
 from tests.server.conversation import MODERN
 from websockets.asyncio.client import connect
 
-from hubbub import Server, bounds
+from hubbub import Server
+from hubbub.packs.tabletop import limits
 from hubbub.packs.tabletop.contexts import Choice, Contexts
 from hubbub.packs.tabletop.failures import InvalidArgument
 from hubbub.security.keys import append_record, generate_key
@@ -55,7 +56,7 @@ async def test_the_session_of_the_context_is_ended_and_forgotten(tmp_path: Path)
         await player.call("set_context", campaign_id=campaign, session_id=session)
         meta = await player.meta("duality_action_roll", modifier=1)
         (event,) = (await player.call("events_list", type="roll.action"))["events"]
-        assert (event["session_id"], event["seq"]) == (session, meta["hubbub/event_seq"])
+        assert (event["session_id"], event["seq"]) == (session, meta["dev.hubbub/event_seq"])
         ended = await player.call("session_end")
         assert (ended["id"], ended["status"]) == (session, "ENDED")
         assert (await player.read("context://current"))["context"] == {
@@ -86,7 +87,7 @@ async def test_a_named_campaign_does_not_get_the_session_of_another(tmp_path: Pa
 
 async def test_rolls_outside_any_campaign_are_written_nowhere(tmp_path: Path) -> None:
     async with at_a_table(tmp_path) as player:
-        assert "hubbub/event_seq" not in await player.meta("duality_action_roll")
+        assert "dev.hubbub/event_seq" not in await player.meta("duality_action_roll")
         failure = await player.failure("duality_action_roll", session_id="sess_x")
         assert failure["code"] == "InvalidArgument"
         assert "campaign_id" in failure["message"]
@@ -150,7 +151,7 @@ async def test_a_context_id_stands_for_the_context(tmp_path: Path) -> None:
         assert (await player.failure("campaign_get"))["code"] == "InvalidArgument"
         assert (await player.call("campaign_get", context_id=context_id))["id"] == campaign
         meta = await player.meta("duality_action_roll", context_id=context_id)
-        assert meta["hubbub/event_seq"] == 3
+        assert meta["dev.hubbub/event_seq"] == 3
         assert (await player.call("session_end", context_id=context_id))["id"] == session
         for wrong in ("", "x", context_id[:-1], context_id + "A", context_id.swapcase()):
             failure = await player.failure("campaign_get", context_id=wrong)
@@ -346,7 +347,7 @@ async def test_a_modern_principal_hears_of_its_context(tmp_path: Path) -> None:
 
 
 def test_only_so_many_contexts_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "TABLE_CONTEXTS", 3)
+    monkeypatch.setattr(limits, "TABLE_CONTEXTS", 3)
     contexts = Contexts(Server("x"))
     for name in "abc":
         contexts.keep(name, Choice(campaign_id=name))
@@ -361,19 +362,38 @@ def test_an_unused_context_is_forgotten() -> None:
     now = 0.0
     contexts = Contexts(Server("x"), clock=lambda: now)
     contexts.keep("a", Choice(campaign_id="a"))
-    now = bounds.TABLE_CONTEXT_S - 1
+    now = limits.TABLE_CONTEXT_S - 1
     assert contexts.find("a") is not None
-    now = 2 * bounds.TABLE_CONTEXT_S - 2
+    now = 2 * limits.TABLE_CONTEXT_S - 2
     assert contexts.find("a") is not None
-    now = 3 * bounds.TABLE_CONTEXT_S
+    now = 3 * limits.TABLE_CONTEXT_S
     assert contexts.find("a") is None
     assert len(contexts) == 0
 
 
 def test_a_context_id_costs_no_memory_and_grows_old(monkeypatch: pytest.MonkeyPatch) -> None:
     contexts = Contexts(Server("x"))
-    monkeypatch.setattr(bounds, "TABLE_CONTEXT_S", -1.0)
+    monkeypatch.setattr(limits, "TABLE_CONTEXT_S", -1.0)
     context_id = contexts.keep(None, Choice(campaign_id="a"))
     assert len(contexts) == 0
     with pytest.raises(InvalidArgument):
         contexts.find(None, context_id)
+
+
+def test_a_caller_that_fills_the_contexts_takes_none_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "TABLE_CONTEXTS", 16)
+    contexts = Contexts(Server("x"))
+    contexts.keep("quiet", Choice(campaign_id="quiet"), owner="quiet")
+    for number in range(100):
+        contexts.keep(f"loud {number}", Choice(campaign_id="loud"), owner="loud")
+    assert contexts.find("quiet") == Choice(campaign_id="quiet")
+    assert contexts.find("loud 99") is not None, "the latest are remembered"
+    contexts.keep("third", Choice(campaign_id="third"), owner="third")
+    assert contexts.find("third") is not None, "there is room for others"
+    for number in range(30):
+        contexts.keep(f"caller {number}", Choice(campaign_id="many"), owner=f"owner {number}")
+    assert len(contexts) == 16
+    assert contexts.find("caller 29") is not None
+    for name in ("caller 29", "caller 29"):
+        contexts.forget(name)
+    assert len(contexts) == 15

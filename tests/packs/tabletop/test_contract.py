@@ -169,7 +169,8 @@ async def test_the_result_is_text_and_data_alike(tmp_path: Path) -> None:
 async def test_a_request_id_comes_back_in_meta_only(tmp_path: Path) -> None:
     async with at_a_table(tmp_path) as player:
         assert (await player.meta("duality_explain", hope=1, fear=2, request_id="req_123")) == {
-            "hubbub/request_id": "req_123"
+            "dev.hubbub/request_id": "req_123",
+            "hubbub/request_id": "req_123",
         }
 
 
@@ -177,7 +178,8 @@ async def test_a_request_id_comes_back_in_meta_only(tmp_path: Path) -> None:
 async def test_every_live_roll_can_be_seen_again(tmp_path: Path, dialect: str) -> None:
     async with at_a_table(tmp_path, dialect) as player:
         result = await player.client.call("duality_action_roll", {"modifier": 1})
-        rng = result["_meta"]["hubbub/rng"]
+        rng = result["_meta"]["dev.hubbub/rng"]
+        assert result["_meta"]["hubbub/rng"] == rng
         assert (rng["seed_source"], rng["roll_mode"]) == ("SERVER", "LIVE")
         again = await player.call("duality_action_roll", modifier=1, rng={"seed": rng["seed_used"]})
         assert again.pop("rng") == rng | {"seed_source": "CLIENT", "roll_mode": "REPLAY"}

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.packs.tabletop.diagnosis import campaigns
+from hubbub import Secret
 from hubbub.packs.tabletop.model import GmMode
+from hubbub.packs.tabletop.pack import campaigns
 from hubbub.packs.tabletop.settings import TabletopSettings
 from hubbub.packs.tabletop.store_backend import StoreBackend, usual_path
-from hubbub.settings import Secret
 
 
 @pytest.fixture

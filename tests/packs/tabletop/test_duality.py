@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from tests.packs.tabletop.contract import RULES
 
-from hubbub import bounds
-from hubbub.packs.tabletop import duality
+from hubbub.packs.tabletop import duality, limits
 from hubbub.packs.tabletop.duality import Outcome
 from hubbub.packs.tabletop.failures import InvalidArgument
 from hubbub.packs.tabletop.randomness import ALGORITHM, RngRequest
@@ -118,7 +117,7 @@ def test_every_roll_has_the_one_outcome_that_its_dice_have(
 ) -> None:
     found = duality.resolve(hope, fear, modifier, difficulty)
     assert found.total == hope + fear + modifier
-    assert abs(found.total) <= bounds.INT32 + 1
+    assert abs(found.total) <= limits.INT32 + 1
     assert found.is_crit == (hope == fear) == (found.outcome is Outcome.CRITICAL_SUCCESS)
     if found.is_crit:
         assert found.meets_difficulty == (difficulty is not None)
@@ -153,7 +152,7 @@ def test_a_hundred_thousand_seeds_give_every_fall_equally_often() -> None:
 
 
 def test_a_seed_gives_the_fall_that_anybody_can_compute() -> None:
-    for seed in (0, 1, 42, bounds.DICE_SEED):
+    for seed in (0, 1, 42, limits.DICE_SEED):
         block = hashlib.sha256(ALGORITHM.encode() + seed.to_bytes(8, "big") + bytes(8)).digest()
         words = [int.from_bytes(block[at : at + 4], "big") for at in range(0, 32, 4)]
         faces = [word % 12 + 1 for word in words if word < 2**32 - 2**32 % 12]

@@ -12,14 +12,12 @@ import pytest
 from tests.packs.tabletop.keepers import OpenKeeper, stored
 from tests.packs.tabletop.tables import Player, at_a_table, make_table, playing
 
-from hubbub import bounds
-from hubbub.packs.tabletop import duality
-from hubbub.packs.tabletop.duality import Outcome
+from hubbub.pack.store import GENESIS, link
+from hubbub.packs.tabletop import chart, duality, limits
 from hubbub.packs.tabletop.failures import FailedPrecondition, InvalidArgument, NotFound
 from hubbub.packs.tabletop.model import ActorKind, GmMode, Role, Scene
 from hubbub.packs.tabletop.randomness import RngRequest
 from hubbub.packs.tabletop.transfer import CampaignDocument
-from hubbub.store.journal import GENESIS, link
 
 # -- advantage -----------------------------------------------------------------------
 
@@ -52,7 +50,7 @@ def test_the_odds_with_one_more_die_are_those_of_each_of_its_faces(advantage: in
 
 @pytest.mark.parametrize(
     ("modifier", "advantage"),
-    [(0, 2), (0, -2), (bounds.INT32 - 24, 1), (-bounds.INT32 - 1, -1)],
+    [(0, 2), (0, -2), (limits.INT32 - 24, 1), (-limits.INT32 - 1, -1)],
 )
 def test_what_does_not_fit_is_refused(modifier: int, advantage: int) -> None:
     with pytest.raises(InvalidArgument):
@@ -113,11 +111,12 @@ async def test_a_notation_is_rolled_as_a_tool(tmp_path: Path) -> None:
 async def test_the_odds_can_be_looked_at(tmp_path: Path) -> None:
     async with at_a_table(tmp_path) as player:
         result = await player.client.call("duality_chart", {"modifier": 2, "difficulty": 15})
-        (picture,) = result["content"]
+        picture, text = result["content"]
         assert (picture["type"], picture["mimeType"]) == ("image", "image/png")
         data = base64.b64decode(picture["data"])
         assert data.startswith(b"\x89PNG\r\n\x1a\n")
-        assert struct.unpack(">II", data[16:24]) == (800, 450)
+        assert struct.unpack(">II", data[16:24])[0] == 800
+        assert "- Critical success: 12 · 8.3%" in text["text"]
         other = await player.client.call("duality_chart", {"difficulty": 30, "advantage": True})
         assert other["content"][0]["data"] != picture["data"]
         assert (await player.failure("duality_chart", difficulty=-1))["code"] == "InvalidArgument"
@@ -130,14 +129,15 @@ async def test_without_the_library_a_picture_is_refused_with_advice(
     async with at_a_table(tmp_path) as player:
         failure = await player.failure("duality_chart", difficulty=15)
         assert failure["code"] == "FailedPrecondition"
-        assert "hubbub[charts]" in failure["message"]
+        assert "its extra 'charts'" in failure["message"]
 
 
-def test_every_outcome_that_is_counted_has_a_colour() -> None:
-    from hubbub.packs.tabletop.chart import _COLOURS
-
-    assert list(_COLOURS) == [row.outcome for row in duality.probability(0, 0).outcome_counts]
-    assert Outcome.CRITICAL_SUCCESS in _COLOURS
+def test_every_outcome_that_is_counted_is_drawn() -> None:
+    odds = duality.probability(0, 0)
+    _, text = chart.draw(odds, "Odds")
+    drawn = [line.partition(":")[0] for line in text.splitlines()[1:]]
+    assert drawn == [f"- {row.outcome.replace('_', ' ').capitalize()}" for row in odds.outcome_counts]
+    assert "- Critical success" in drawn
 
 
 # -- whole campaigns -----------------------------------------------------------------
@@ -239,10 +239,10 @@ def linked(event: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("character", ["\x01", "🐉"])
 async def test_the_longest_texts_can_be_moved(character: str, keeper: OpenKeeper, tmp_path: Path) -> None:
-    longest = character * bounds.TABLE_TEXT_CHARACTERS
+    longest = character * limits.TABLE_TEXT_CHARACTERS
     async with stored(f"sqlite:///{tmp_path / 'other.db'}") as other:
         campaign = await other.create_campaign("Long", GmMode.AI, longest)
-        await other.create_actor(campaign.id, character * bounds.TABLE_NAME_CHARACTERS, ActorKind.PC, longest)
+        await other.create_actor(campaign.id, character * limits.TABLE_NAME_CHARACTERS, ActorKind.PC, longest)
         document = await other.export_campaign(campaign.id)
     async with keeper() as backend:
         assert (await backend.import_campaign(document)).theme_prompt == longest
@@ -265,7 +265,7 @@ async def test_a_document_that_does_not_fit_is_refused_whole(tmp_path: Path) -> 
             change(document, "campaign", "id", "camp_other"),
             change(document, "campaign", "name", " "),
             change(document, "campaign", "gm_mode", "ROBOT"),
-            change(document, "campaign", "theme_prompt", "t" * (bounds.TABLE_TEXT_CHARACTERS + 1)),
+            change(document, "campaign", "theme_prompt", "t" * (limits.TABLE_TEXT_CHARACTERS + 1)),
             change(document, "participants", 0, "campaign_id", "camp_other"),
             change(document, "participants", 0, "display_name", ""),
             change(document, "participants", 0, "role", "KING"),
@@ -306,7 +306,7 @@ async def test_ids_that_another_campaign_has_are_refused(keeper: OpenKeeper) -> 
         campaign = await backend.create_campaign("One", GmMode.AI)
         await backend.create_participant(campaign.id, "Alice", Role.GM)
         await backend.create_actor(campaign.id, "Hero", ActorKind.PC)
-        document = await backend.export_campaign(campaign.id, with_events=False)
+        document = await backend.export_campaign(campaign.id, without_events=True)
         copy = msgspec.to_builtins(document)
         for records in (copy["participants"], copy["actors"]):
             for record in records:

@@ -1,6 +1,5 @@
 """The official SDK's client at the table, in both eras, on stdio and over HTTP: tools, resources, updates."""
 
-import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 from mcp import Client
 from mcp.client.subscriptions import ResourceUpdated
 from mcp.shared.exceptions import MCPError
-from tests.interop.python_client import DEPRECATED, ERAS, LEGACY, connected
+from tests.interop.python_client import DEPRECATED, ERAS, LEGACY, connected, text_of
 from tests.interop.traffic import Place
 from tests.packs.places import pack_place
 
@@ -34,7 +33,7 @@ async def use(client: Client, tool: str, **arguments: Any) -> Any:
 async def read(client: Client, uri: str) -> Any:
     (contents,) = (await client.read_resource(uri)).contents
     assert (contents.uri, contents.mime_type) == (uri, "application/json")
-    return json.loads(contents.text)
+    return json.loads(text_of(contents))
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -62,7 +61,7 @@ async def test_it_plays_an_evening(place: Place, mode: str) -> None:
         assert control["controller"] == alice["id"]
         failed = await client.call_tool("session_end", {"campaign_id": campaign})
         assert failed.is_error
-        assert json.loads(failed.content[0].text)["error"]["code"] == "FailedPrecondition"
+        assert json.loads(text_of(failed.content[0]))["error"]["code"] == "FailedPrecondition"
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -106,6 +105,5 @@ async def test_a_modern_client_hears_of_what_it_listens_to(place: Place) -> None
         sessions = f"campaign://{campaign}/sessions"
         async with client.listen(resource_subscriptions=[sessions]) as heard:
             await use(client, "session_start", campaign_id=campaign)
-            async with asyncio.timeout(10):
-                assert await anext(heard) == ResourceUpdated(uri=sessions)
+            assert await anext(heard) == ResourceUpdated(uri=sessions)
             assert [session["status"] for session in (await read(client, sessions))["sessions"]] == ["ACTIVE"]

@@ -59,20 +59,22 @@ async def test_health_follows_the_campaign_server(tmp_path: Path) -> None:
         assert down.status == 503
         assert down.json["problems"][0].startswith("tabletop: ")
         # Hello and the list of tools never wait for it.
-        async with asyncio.timeout(5):
-            assert (await site.post(request("tools/list"))).status == 200
+        assert (await site.post(request("tools/list"))).status == 200
         failed = await site.post(call("campaign_create", {"name": "x", "gm_mode": "AI"}))
         assert failed.json["error"]["data"] == {"code": "Unavailable"}
-        assert str(backend) in failed.json["error"]["message"]
+        assert str(backend) not in failed.json["error"]["message"]
+        assert "see the log of the server" in failed.json["error"]["message"]
+        assert 'hubbub_store_up{store="tabletop"} 0.0' in (await site.get("/metrics")).body.decode()
         with campaign_server(tmp_path, backend):
-            async with asyncio.timeout(20):
-                while (await site.get("/mcp/health")).status != 200:
-                    await asyncio.sleep(0.1)
+            await _until_health_is(200, site)
             made = await site.post(call("campaign_create", {"name": "x", "gm_mode": "AI"}))
             assert "result" in made.json
-        async with asyncio.timeout(20):
-            while (await site.get("/mcp/health")).status != 503:
-                await asyncio.sleep(0.1)
+        await _until_health_is(503, site)
+
+
+async def _until_health_is(status: int, site: Site) -> None:
+    while (await site.get("/mcp/health")).status != status:
+        pass  # Each look takes as long as the check of the campaign server does.
 
 
 async def test_two_servers_share_the_campaigns_of_one_keeper(tmp_path: Path) -> None:
@@ -105,7 +107,7 @@ def test_the_script_starts_stdio_from_any_directory(tmp_path: Path) -> None:
     (elsewhere / "linked").symlink_to(checkout / "scripts/mcp.sh")
     message = b'{"jsonrpc":"2.0","id":1,"method":"duality_rules_version"}\n'
     for command in (str(checkout / "scripts/mcp.sh"), "../checkout/scripts/mcp.sh", "./linked"):
-        done = subprocess.run([command], input=message, cwd=elsewhere, capture_output=True, timeout=30, check=True)
+        done = subprocess.run([command], input=message, cwd=elsewhere, capture_output=True, check=True)
         assert json.loads(done.stdout)["result"]["system"] == "Daggerheart"
         assert b"set up" in done.stderr
 
@@ -115,6 +117,6 @@ def test_go_style_flags_are_taken(tmp_path: Path) -> None:
     hubbub = Path(sys.executable).with_name("hubbub")
     done = subprocess.run(
         [hubbub, "serve", "-transport=stdio", "-addr=localhost:1", "--pack", "tabletop"],
-        input=message, capture_output=True, timeout=30, cwd=tmp_path,
+        input=message, capture_output=True, cwd=tmp_path,
     )  # fmt: skip
     assert json.loads(done.stdout)["error"]["data"]["code"] == "Unavailable"

@@ -9,9 +9,9 @@ import pytest
 from tests.packs.tabletop.tables import Player, at_a_table, make_table, playing
 from tests.server.conversation import ERAS, MODERN
 
-from hubbub import bounds
-from hubbub.packs.tabletop.listing import as_text, whole_list
+from hubbub.packs.tabletop import limits
 from hubbub.packs.tabletop.model import GmMode, Page, PageRequest
+from hubbub.packs.tabletop.resources import as_text, whole_list
 
 UPDATED = "notifications/resources/updated"
 TEMPLATES = [
@@ -61,7 +61,7 @@ async def test_a_list_of_many_pages_is_one_text(count: int, size: int) -> None:
 
 async def test_lists_are_complete_and_in_the_order_of_creation(tmp_path: Path) -> None:
     server, table = make_table(tmp_path)
-    count = bounds.TABLE_LARGEST_PAGE + 20
+    count = limits.TABLE_LARGEST_PAGE + 20
     async with server.running(), playing(server) as player:
         made = [await table.backend.create_campaign(f"Campaign {number}", GmMode.AI) for number in range(count)]
         read = (await player.read("campaigns://list"))["campaigns"]

@@ -1,8 +1,11 @@
 """The keeper on a database: its invariants, its tables, its event log, and databases that do not work."""
 
 import asyncio
+import os
 import sqlite3
+import time
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
@@ -11,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.packs.tabletop.keepers import stored
 
-from hubbub.packs.tabletop.backend import every
-from hubbub.packs.tabletop.failures import Failure, Unavailable
-from hubbub.packs.tabletop.model import ActorKind, GmMode, Role, Scene, SessionStatus
+from hubbub import bounds
+from hubbub.pack.store import GENESIS, Chain, open_database, read_url, select, text
+from hubbub.packs.tabletop.backend import Backend, every
+from hubbub.packs.tabletop.failures import STORE_UNAVAILABLE, Failure, Unavailable
+from hubbub.packs.tabletop.model import ActorChange, ActorKind, GmMode, Role, Scene, SessionStatus
 from hubbub.packs.tabletop.sql.tables import SCHEMA, metadata
 from hubbub.packs.tabletop.store_backend import StoreBackend
-from hubbub.store.journal import GENESIS, Chain
 from hubbub.store.migrate import differences
-from hubbub.store.sql import open_database, read_url, select, text
 
 STEPS = st.lists(
     st.tuples(
@@ -31,12 +34,12 @@ STEPS = st.lists(
 )
 
 
-async def _step(backend, campaign_id: str, step: str, number: int) -> None:
+async def _step(backend: Backend, campaign_id: str, step: str, number: int) -> None:
     people = (await backend.list_participants(campaign_id)).items
     actors = (await backend.list_actors(campaign_id)).items
     person = people[number % len(people)].id if people else "nobody"
     actor = actors[number % len(actors)].id if actors else "nobody"
-    steps = {
+    steps: dict[str, Callable[[], Awaitable[object]]] = {
         "join": partial(backend.create_participant, campaign_id, f"P{number}", Role.PLAYER),
         "leave": partial(backend.delete_participant, campaign_id, person),
         "actor": partial(backend.create_actor, campaign_id, f"A{number}", ActorKind.NPC),
@@ -52,7 +55,7 @@ async def _step(backend, campaign_id: str, step: str, number: int) -> None:
     await steps[step]()
 
 
-async def _check_invariants(backend, campaign_id: str, done: int) -> None:
+async def _check_invariants(backend: Backend, campaign_id: str, done: int) -> None:
     campaign = await backend.get_campaign(campaign_id)
     people = [person async for person in every(partial(backend.list_participants, campaign_id), 3)]
     actors = [actor async for actor in every(partial(backend.list_actors, campaign_id), 3)]
@@ -77,7 +80,7 @@ def test_whatever_callers_do_the_records_fit_together(tmp_path: Path) -> None:
     @settings(max_examples=25)
     def check(steps: list[tuple[str, int]]) -> None:
         async def main() -> None:
-            async with asyncio.timeout(30), stored(url) as backend:
+            async with stored(url) as backend:
                 campaign, done = await backend.create_campaign("A", GmMode.AI), 0
                 for step, number in steps:
                     try:
@@ -102,7 +105,7 @@ async def test_migrations_make_what_the_tables_declare(database_url: str) -> Non
 
 
 async def test_the_database_itself_lets_no_second_session_be_active(database_url: str) -> None:
-    from hubbub.errors import StoreConflict
+    from hubbub import StoreConflict
 
     async with stored(database_url) as backend:
         campaign = await backend.create_campaign("A", GmMode.AI)
@@ -195,8 +198,10 @@ async def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path: Path)
     path.write_bytes(b"This is not a database, but somebody may need it." * 100)
     before = path.read_bytes()
     async with stored(f"sqlite:///{path}") as backend:
-        with pytest.raises(Unavailable, match="not a database"):
+        with pytest.raises(Unavailable) as raised:
             await backend.check()
+    assert "not a database" in raised.value.reason
+    assert str(path) not in raised.value.message
     assert path.read_bytes() == before
 
 
@@ -208,16 +213,82 @@ async def test_a_database_of_a_later_version_is_left_alone(tmp_path: Path) -> No
         connection.execute(f"UPDATE {SCHEMA.version_table} SET version_num = '9999'")
     connection.close()
     async with stored(f"sqlite:///{path}") as backend:
-        with pytest.raises(Unavailable, match="later version"):
+        with pytest.raises(Unavailable) as raised:
             await backend.list_campaigns()
+    assert "later version" in raised.value.reason
 
 
-async def test_a_server_that_is_not_there_is_told_without_the_password() -> None:
+async def test_a_server_that_is_not_there_is_logged_once_without_the_password_and_callers_see_no_address(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with stored("postgresql://user:hunter2@127.0.0.1:1/table") as backend:
+        for _ in range(2):
+            with pytest.raises(Unavailable) as raised:
+                await backend.check()
+            assert raised.value.message == STORE_UNAVAILABLE
+        assert not backend.status.is_ok
+    (record,) = caplog.records
+    assert record.levelname == "ERROR"
+    reason = vars(record)["reason"]
+    assert "127.0.0.1:1" in reason
+    assert "hunter2" not in reason
+
+
+async def test_health_follows_writes_that_fail_and_recovery_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "SQL_WAIT_S", 0.1)
+    path = tmp_path / "table.db"
+    async with stored(f"sqlite:///{path}") as backend:
+        await backend.check()
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")  # Reads go on, writes do not.
+        with pytest.raises(Unavailable):
+            await backend.create_campaign("A", GmMode.AI)
+        assert (await backend.list_campaigns()).items == ()
+        with pytest.raises(Unavailable):
+            await backend.check()
+        is_ok = backend.status.is_ok
+        assert not is_ok
+        other.execute("ROLLBACK")
+        other.close()
+        await backend.check()
+        assert backend.status.is_ok
+    assert [record.getMessage() for record in caplog.records] == ["store_failed", "store_recovered"]
+
+
+async def test_a_check_makes_no_database_and_sees_a_folder_that_is_not_writable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    async with stored(None) as backend:
+        await backend.check()
+        assert list(tmp_path.iterdir()) == []
+        monkeypatch.setattr(os, "access", lambda path, mode: False)  # Root may write everywhere.
         with pytest.raises(Unavailable) as raised:
             await backend.check()
-        assert "127.0.0.1:1" in raised.value.message
-        assert "hunter2" not in raised.value.message
+    assert "not writable" in raised.value.reason
+
+
+async def test_nothing_ends_before_it_began_when_the_clock_is_set_back(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with stored(database_url) as backend:
+        campaign = await backend.create_campaign("A", GmMode.AI)
+        actor = await backend.create_actor(campaign.id, "Ann", ActorKind.PC)
+        session = await backend.start_session(campaign.id)
+        an_hour_ago = time.time() - 3600
+        monkeypatch.setattr(time, "time", lambda: an_hour_ago)
+        ended = await backend.end_session(campaign.id)
+        changed = await backend.update_actor(campaign.id, actor.id, ActorChange(name="Bea"))
+        await backend.create_participant(campaign.id, "Cy", Role.PLAYER)
+        monkeypatch.undo()
+        assert ended.ended_at
+        assert ended.ended_at >= session.started_at
+        assert ended.updated_at >= session.started_at
+        assert changed.updated_at >= actor.created_at
+        now = await backend.get_campaign(campaign.id)
+        assert now.updated_at >= campaign.created_at
 
 
 async def test_a_closed_keeper_says_so(database_url: str) -> None:

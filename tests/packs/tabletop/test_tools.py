@@ -182,3 +182,26 @@ async def test_hints_tell_what_a_tool_changes(tmp_path: Path) -> None:
         assert not reading & {"campaign_create", "set_context", "actor_delete", "duality_action_roll", "roll_dice"}
         destroying = {tool["name"] for tool in tools if tool["annotations"].get("destructiveHint")}
         assert destroying == {"actor_delete", "participant_delete"}
+
+
+async def test_schemas_tell_the_words_and_limits_that_hold(tmp_path: Path) -> None:
+    async with at_a_table(tmp_path) as player:
+        listed = (await player.client.result("tools/list"))["tools"]
+    arguments = {tool["name"]: tool["inputSchema"]["properties"] for tool in listed}
+    definitions = {name: entry for tool in listed for name, entry in tool["inputSchema"].get("$defs", {}).items()}
+    gm_mode = arguments["campaign_create"]["gm_mode"]
+    assert (gm_mode["type"], gm_mode["enum"]) == ("string", ["HUMAN", "AI", "HYBRID"])
+    assert arguments["participant_create"]["role"]["enum"] == ["GM", "PLAYER"]
+    assert arguments["actor_create"]["kind"]["enum"] == ["PC", "NPC"]
+    assert definitions["Controller"]["enum"] == ["HUMAN", "AI"]
+    assert definitions["RollMode"]["enum"] == ["LIVE", "REPLAY"]
+    for die in ("hope", "fear"):
+        shown = arguments["duality_outcome"][die]
+        assert (shown["minimum"], shown["maximum"]) == (1, 12)
+    assert arguments["duality_probability"]["difficulty"]["minimum"] == 0
+    assert (arguments["roll_dice"]["dice"]["minItems"], arguments["roll_dice"]["dice"]["maxItems"]) == (1, 50)
+    assert definitions["DiceSpec"]["properties"] == {
+        "sides": {"type": "integer", "minimum": 1, "maximum": 1000},
+        "count": {"type": "integer", "minimum": 1, "maximum": 1000},
+    }
+    assert arguments["roll_notation"]["notation"]["maxLength"] == 500

@@ -22,7 +22,7 @@ MOST_WRITES = 3
 """How many writes a writer may live to see acknowledged."""
 LONGEST_WAIT_S = 0.03
 """How long it goes on after the last of them: long enough for a few more, at whatever point they are."""
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 async def write(url: str, pipe: int) -> None:
@@ -61,7 +61,7 @@ def kill_one(url: str, writes: int, wait_s: float) -> str:
 def main() -> None:
     url, kills, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     assert [getattr(sql, module) for module in sql.__all__]
-    assert migrate
+    assert migrate.__all__
     if url.startswith("postgresql"):
         import asyncpg  # noqa: F401
     chance = random.Random(seed)

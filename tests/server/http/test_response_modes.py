@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from hubbub import Server, bounds
 from hubbub.server.http.call_stream import ResponseMode
 from hubbub.server.http.endpoint import Endpoint
-from hubbub.server.server import Server
 from hubbub.transports.http import application
 
-DEADLINE_S = 5.0
+DEADLINE_S = 60.0
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -63,9 +63,9 @@ async def posting(
     server: Server, mode: ResponseMode, method: str, params: dict[str, Any] | None = None
 ) -> AsyncIterator[Posted]:
     posted = Posted(method, params or {})
-    app = application(Endpoint(server, mode=mode).serve)
+    app = application(Endpoint(server, mode=mode).serve, limit=bounds.MESSAGE_BYTES)
     async with server.running():
-        task = asyncio.create_task(app(posted.scope, posted.receive, posted.send))
+        task = asyncio.ensure_future(app(posted.scope, posted.receive, posted.send))
         try:
             yield posted
         finally:
@@ -75,25 +75,25 @@ async def posting(
 
 
 def content_type(start: Any) -> bytes:
-    return dict(start["headers"])[b"content-type"]
+    return bytes(dict(start["headers"])[b"content-type"])
 
 
 @pytest.mark.parametrize("mode", ["auto", "json", "sse"])
-def test_who_listens_gets_a_stream_whatever_the_mode(mode: ResponseMode):
+def test_who_listens_gets_a_stream_whatever_the_mode(mode: ResponseMode) -> None:
     async def scenario() -> None:
         server = Server("changing")
         wanted = {"notifications": {"toolsListChanged": True}}
         async with posting(server, mode, "subscriptions/listen", wanted) as posted:
             assert content_type(await posted.next()) == b"text/event-stream"
             assert b"notifications/subscriptions/acknowledged" in (await posted.next())["body"]
-            server.tool(lambda: "late", name="late", description="Registered late.")
+            server.tool(name="late", description="Registered late.")(lambda: "late")
             assert b"notifications/tools/list_changed" in (await posted.next())["body"]
 
     asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(("mode", "kind"), [("auto", b"application/json"), ("sse", b"text/event-stream")])
-def test_an_answer_is_written_as_the_mode_says(mode: ResponseMode, kind: bytes):
+def test_an_answer_is_written_as_the_mode_says(mode: ResponseMode, kind: bytes) -> None:
     async def scenario() -> None:
         async with posting(Server("quiet"), mode, "tools/list") as posted:
             start = await posted.next()
@@ -103,7 +103,7 @@ def test_an_answer_is_written_as_the_mode_says(mode: ResponseMode, kind: bytes):
 
 
 @pytest.mark.parametrize("mode", ["auto", "json", "sse"])
-def test_an_error_keeps_its_status_whatever_the_mode(mode: ResponseMode):
+def test_an_error_keeps_its_status_whatever_the_mode(mode: ResponseMode) -> None:
     async def scenario() -> None:
         async with posting(Server("quiet"), mode, "unknown/method") as posted:
             start = await posted.next()

@@ -25,6 +25,7 @@ from mcp.server.subscriptions import (
     PromptsListChanged,
     ResourcesListChanged,
     ResourceUpdated,
+    ServerEvent,
     ToolsListChanged,
 )
 from mcp.shared.exceptions import MCPError
@@ -117,7 +118,8 @@ async def slow(ctx: Ctx, params: types.CallToolRequestParams, given: dict[str, A
 async def chatty(ctx: Ctx, params: types.CallToolRequestParams, given: dict[str, Any]) -> Result:
     """Say something at four levels, and report after each."""
     least = LEVELS.index(levels.get(session_id(ctx), "debug"))
-    for number, name in enumerate(("debug", "info", "warning", "error"), 1):
+    said: tuple[types.LoggingLevel, ...] = ("debug", "info", "warning", "error")
+    for number, name in enumerate(said, 1):
         if is_modern(ctx) or LEVELS.index(name) >= least:
             await ctx.session.send_log_message(name, {"said": name}, "workshop", ctx.request_id)
         await ctx.session.report_progress(number, 4)
@@ -162,6 +164,7 @@ def poem(topic: str) -> types.CreateMessageRequest:
 
 
 async def elicit(ctx: Ctx, request: types.ElicitRequest) -> types.ElicitResult:
+    assert isinstance(request.params, types.ElicitRequestFormParams)
     return await ctx.session.elicit(request.params.message, request.params.requested_schema, ctx.request_id)
 
 
@@ -176,6 +179,19 @@ async def sample(ctx: Ctx, request: types.CreateMessageRequest) -> types.CreateM
     )
 
 
+def filled_in(answer: object) -> dict[str, Any]:
+    """What a person wrote into a form."""
+    assert isinstance(answer, types.ElicitResult), answer
+    return dict(answer.content or {})
+
+
+def written(answer: object) -> str:
+    """What a model wrote."""
+    assert isinstance(answer, types.CreateMessageResult), answer
+    assert isinstance(answer.content, types.TextContent), answer
+    return answer.content.text
+
+
 def needs(state: str, **requests: Any) -> types.InputRequiredResult:
     return types.InputRequiredResult(input_requests=requests, request_state=state)
 
@@ -183,40 +199,47 @@ def needs(state: str, **requests: Any) -> types.InputRequiredResult:
 async def interview(ctx: Ctx, params: types.CallToolRequestParams, given: dict[str, Any]) -> Result:
     """Ask who it is, report, then ask whether that is sure: two questions, one after the other."""
     answers = params.input_responses or {}
+    sure: object
     if not is_modern(ctx):
         who = await elicit(ctx, form("Who are you?", PERSON))
         if who.action != "accept":
             return text(f"{who.action}, then")
         await ctx.session.report_progress(1, 2, "known")
-        name = who.content["name"]
+        name = filled_in(who)["name"]
         sure = await elicit(ctx, form(f"Are you sure, {name}?", SURE))
     elif params.request_state is None:
         return needs("who", who=form("Who are you?", PERSON))
     elif params.request_state == "who":
-        if answers["who"].action != "accept":
-            return text(f"{answers['who'].action}, then")
+        answer = answers["who"]
+        assert isinstance(answer, types.ElicitResult), answer
+        if answer.action != "accept":
+            return text(f"{answer.action}, then")
         await ctx.session.report_progress(1, 2, "known")
-        name = answers["who"].content["name"]
+        name = filled_in(answer)["name"]
         return needs(f"sure {name}", sure=form(f"Are you sure, {name}?", SURE))
     else:
         name, sure = params.request_state.removeprefix("sure "), answers["sure"]
     await ctx.session.report_progress(2, 2, "sure")
-    return text(f"{name} is {'sure' if sure.content['sure'] else 'not sure'}")
+    return text(f"{name} is {'sure' if filled_in(sure)['sure'] else 'not sure'}")
 
 
 async def haiku(ctx: Ctx, params: types.CallToolRequestParams, given: dict[str, Any]) -> Result:
     """Let the caller's model write."""
+    answer: object
     if not is_modern(ctx):
         answer = await sample(ctx, poem(given["topic"]))
     elif params.input_responses is None:
         return needs("haiku", poem=poem(given["topic"]))
     else:
         answer = params.input_responses["poem"]
-    return text(f"{answer.model}: {answer.content.text}")
+    assert isinstance(answer, types.CreateMessageResult), answer
+    return text(f"{answer.model}: {written(answer)}")
 
 
 async def both(ctx: Ctx, params: types.CallToolRequestParams, given: dict[str, Any]) -> Result:
     """Ask a person and a model at once."""
+    who: object
+    answer: object
     questions: Any = {"who": form("Who are you?", PERSON), "poem": poem("frogs")}
     if not is_modern(ctx):
         who, answer = await asyncio.gather(elicit(ctx, questions["who"]), sample(ctx, questions["poem"]))
@@ -224,7 +247,7 @@ async def both(ctx: Ctx, params: types.CallToolRequestParams, given: dict[str, A
         return needs("both", **questions)
     else:
         who, answer = params.input_responses["who"], params.input_responses["poem"]
-    return text(f"{who.content['name']} reads {answer.content.text}")
+    return text(f"{filled_in(who)['name']} reads {written(answer)}")
 
 
 # -- tools that change things --------------------------------------------------------------------
@@ -243,7 +266,7 @@ async def grow(ctx: Ctx, params: types.CallToolRequestParams, given: dict[str, A
     """Add a tool, a prompt or a resource, and say that there is one."""
     kind, name = given["kind"], given["name"]
     write(kind, name)
-    told = {
+    told: dict[str, tuple[Callable[[], Awaitable[None]], ServerEvent]] = {
         "tool": (ctx.session.send_tool_list_changed, ToolsListChanged()),
         "prompt": (ctx.session.send_prompt_list_changed, PromptsListChanged()),
         "resource": (ctx.session.send_resource_list_changed, ResourcesListChanged()),
@@ -293,7 +316,7 @@ TOOLS: dict[str, tuple[Tool, dict[str, Any]]] = {
 }
 
 
-async def list_tools(ctx: Ctx, params: types.PaginatedRequestParams) -> types.ListToolsResult:
+async def list_tools(ctx: Ctx, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
     """Three pages: half of the tools, the others, those that were added."""
     names = list(TOOLS)
     page = int((params.cursor if params is not None else None) or 0)
@@ -328,7 +351,7 @@ async def call_tool(ctx: Ctx, params: types.CallToolRequestParams) -> Result:
 # -- resources, prompts, completion --------------------------------------------------------------
 
 
-async def list_resources(ctx: Ctx, params: types.PaginatedRequestParams) -> types.ListResourcesResult:
+async def list_resources(ctx: Ctx, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
     fixed = [
         types.Resource(uri=f"{ROOM}/static", name="static", title="A memo", mime_type="text/plain", size=11),
         types.Resource(uri=f"{ROOM}/bytes", name="bytes", mime_type="image/png"),
@@ -340,7 +363,7 @@ async def list_resources(ctx: Ctx, params: types.PaginatedRequestParams) -> type
     return types.ListResourcesResult(resources=fixed + grown)
 
 
-async def list_templates(ctx: Ctx, params: types.PaginatedRequestParams) -> types.ListResourceTemplatesResult:
+async def list_templates(ctx: Ctx, params: types.PaginatedRequestParams | None) -> types.ListResourceTemplatesResult:
     people = types.ResourceTemplate(uri_template=ROOM + "/people/{name}", name="person", mime_type="text/plain")
     return types.ListResourceTemplatesResult(resource_templates=[people])
 
@@ -373,7 +396,7 @@ async def unsubscribe(ctx: Ctx, params: types.UnsubscribeRequestParams) -> types
     return types.EmptyResult()
 
 
-async def list_prompts(ctx: Ctx, params: types.PaginatedRequestParams) -> types.ListPromptsResult:
+async def list_prompts(ctx: Ctx, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
     arguments = [
         types.PromptArgument(name="name", description="Whom", required=True),
         types.PromptArgument(name="style", required=False),

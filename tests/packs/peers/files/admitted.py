@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hubbub.packs.peers.peer_view import PeerView
+from hubbub.packs.peers.room import PeerView
 from hubbub.packs.peers.wire import Capabilities, Envelope
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+import resource
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,19 @@ from tests.packs.peers.rooms import End, Notes, signalling
 from hubbub.packs.peers.files.files import Files
 from hubbub.packs.peers.files.options import FileOptions, Sending
 from hubbub.packs.peers.files.transfer import Incoming
-from hubbub.packs.peers.peer_view import PeerView
-from hubbub.packs.peers.room import Room
+from hubbub.packs.peers.room import PeerView, Room
 from hubbub.packs.peers.wire import Envelope
+
+
+@contextmanager
+def no_file_above(size: int) -> Iterator[None]:
+    """Let the kernel refuse to write beyond some size, as it does on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 class FileNotes(Notes):
@@ -43,7 +54,12 @@ class FileNotes(Notes):
     def on_peer_ready(self, peer: PeerView) -> None:
         super().on_peer_ready(peer)
         if self.files is not None:
-            self.files.on_peer_ready(peer)
+            self.files.on_peer_ready()
+
+    def on_bulk_open(self, peer: PeerView) -> None:
+        super().on_bulk_open(peer)
+        if self.files is not None:
+            self.files.on_peer_ready()
 
     def on_peer_gone(self, peer: PeerView) -> None:
         super().on_peer_gone(peer)
@@ -55,6 +71,7 @@ class FileEnd(End):
     """One agent in a room, with files below a folder of its own."""
 
     notes: FileNotes
+    make_notes = FileNotes
 
     def __init__(
         self,
@@ -67,11 +84,13 @@ class FileEnd(End):
         **more: Any,
     ) -> None:
         super().__init__(host, name, engine, **more)
-        self.notes = FileNotes()
-        self.mesh.listener = self.notes
         self.folder = folder / name
         self.folder.mkdir(exist_ok=True)
-        given = {"folders": (str(self.folder),), "spool_dir": str(self.folder / "spool"), "ack_timeout_s": 0.6}
+        given: dict[str, Any] = {
+            "folders": (str(self.folder),),
+            "spool_dir": str(self.folder / "spool"),
+            "ack_timeout_s": 0.6,
+        }
         self.file_options = FileOptions(**given | (files or {}))
         self.room: Room = self.mesh
         self.files = self.notes.files = Files(self)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hubbub import ArgumentsInvalid
 from hubbub.packs.peers.failures import PeersError
 from hubbub.packs.peers.files.folders import Folders, OutsideFolders
 
@@ -190,7 +191,7 @@ def test_only_regular_files_are_read(allowed: Path) -> None:
 
 @pytest.mark.parametrize("path", ["a\0b", "a\ud800b", "~nobody-of-this-name/x"])
 def test_what_is_no_path_is_refused(path: str, allowed: Path) -> None:
-    with pytest.raises(PeersError, match="invalid path"):
+    with pytest.raises(ArgumentsInvalid, match="invalid path"):
         read(Folders([str(allowed)]), path)
 
 

@@ -13,12 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.packs.peers.files.admitted import envelope, peer
 
-from hubbub import bounds
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.files.files import Files
 from hubbub.packs.peers.files.frames import write_frame
 from hubbub.packs.peers.files.options import FileOptions, Sending
-from hubbub.packs.peers.peer_view import PeerView
-from hubbub.packs.peers.room import Room, Sent
+from hubbub.packs.peers.room import PeerView, Room, Sent
 from hubbub.packs.peers.wire import Envelope
 
 KINDS = (
@@ -40,6 +39,9 @@ class Silence:
         return None
 
     async def drain(self, uuid: str, low: int = 0) -> None: ...
+
+    def queued_bytes(self, uuid: str) -> int:
+        return 0
 
     def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> Sent:
         self.said.append((kind, payload))
@@ -128,7 +130,8 @@ def test_a_sender_may_be_told_anything(said: list[tuple[str, dict[str, Any]]], s
         sending = asyncio.create_task(desk.files.send_data(bytes(size), Sending(transfer_id="a", max_retries=1)))
         for kind, payload in said:
             desk.files.on_envelope(peer(0), envelope(kind, {**payload, "transfer_id": "a"}))
-            await asyncio.sleep(0.001)
+            for _ in range(5):
+                await asyncio.sleep(0)
         await desk.files.close()
         await asyncio.wait([sending])
         assert sending.exception() is not None
@@ -149,18 +152,18 @@ def an_offer(name: str, size: int = 5001) -> Envelope:
 
 async def test_peers_that_come_and_go_under_ever_new_names_are_bounded(tmp_path: Path) -> None:
     desk = Desk(str(tmp_path))
-    for number in range(2 * bounds.FILE_INCOMING_IN_ALL):
+    for number in range(2 * limits.FILE_INCOMING_IN_ALL):
         desk.files.on_envelope(peer(number), an_offer(f"t{number}"))
     unfinished = [each for each in desk.files.incoming if not each.is_over]
-    assert len(unfinished) == bounds.FILE_INCOMING_IN_ALL
-    assert unfinished[-1].transfer_id == f"t{2 * bounds.FILE_INCOMING_IN_ALL - 1}"
+    assert len(unfinished) == limits.FILE_INCOMING_IN_ALL
+    assert unfinished[-1].transfer_id == f"t{2 * limits.FILE_INCOMING_IN_ALL - 1}"
     assert len([path for path in tmp_path.rglob("incoming_*") if path.is_file()]) == len(unfinished)
-    assert len(desk.files.incoming) <= bounds.FILE_INCOMING_IN_ALL + bounds.FILES_KEPT_IN_ALL
+    assert len(desk.files.incoming) <= limits.FILE_INCOMING_IN_ALL + limits.FILES_KEPT_IN_ALL
     await desk.files.close()
 
 
 async def test_peers_that_are_here_keep_their_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hubbub.bounds.FILE_INCOMING_IN_ALL", 3)
+    monkeypatch.setattr("hubbub.packs.peers.limits.FILE_INCOMING_IN_ALL", 3)
     desk = Desk(str(tmp_path), [peer(number) for number in range(4)])
     for number in range(4):
         desk.files.on_envelope(peer(number), an_offer(f"t{number}"))
@@ -173,14 +176,14 @@ async def test_a_forsaken_transfer_gives_its_place_to_the_next_of_its_sender(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk = Desk(str(tmp_path))
-    for number in range(bounds.FILE_INCOMING_OF_ONE_PEER):
+    for number in range(limits.FILE_INCOMING_OF_ONE_PEER):
         desk.files.on_envelope(peer(0), an_offer(f"t{number}"))
     desk.files.on_envelope(peer(0), an_offer("one too many"))
     desk.files.on_envelope(peer(0), an_offer("many"))
     assert desk.events.count("file_offer_rejected") == 2
     desk.files.on_peer_gone(peer(0))
     assert {each.last_error for each in desk.files.incoming} == {"the sender is gone; it may come back and go on"}
-    monkeypatch.setattr("hubbub.bounds.FILE_IDLE_S", -1.0)
+    monkeypatch.setattr("hubbub.packs.peers.limits.FILE_IDLE_S", -1.0)
     desk.files.on_envelope(peer(0), an_offer("after"))
     assert [each.transfer_id for each in desk.files.incoming if not each.is_over] == ["after"]
     await desk.files.close()

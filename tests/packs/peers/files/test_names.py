@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub import bounds
-from hubbub.packs.peers.files.names import is_id, shown_name
+from hubbub.packs.peers import limits
+from hubbub.packs.peers.names import is_id, shown_name
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_shown_name_is_never_a_path(name: str) -> None:
     assert shown
     assert shown not in (".", "..")
     assert not set(shown) & set("/\\\0\n")
-    assert len(shown) <= bounds.FILE_NAME_CHARACTERS
+    assert len(shown) <= limits.FILE_NAME_CHARACTERS
     shown.encode()
 
 

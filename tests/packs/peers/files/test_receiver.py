@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.packs.peers.files.ends import no_file_above
+from tests.packs.peers.rooms import WAIT_S
 
 from hubbub.packs.peers.files.parts import Layout
 from hubbub.packs.peers.files.receiver import Receiver
@@ -63,7 +65,7 @@ class Desk:
 
     def chunk(self, seq: int, /, **changes: Any) -> FileChunk:
         data = bytes(self.part(seq, seq + 1))
-        fields = {
+        fields: dict[str, Any] = {
             "transfer_id": "t",
             "seq": seq,
             "data_base64": base64.b64encode(data).decode(),
@@ -72,11 +74,15 @@ class Desk:
         return FileChunk(**fields | changes)
 
     def complete(self, **changes: Any) -> None:
-        fields = {"transfer_id": "t", "total_bytes": len(self.data), "file_hash": hashlib.sha256(self.data).hexdigest()}
+        fields: dict[str, Any] = {
+            "transfer_id": "t",
+            "total_bytes": len(self.data),
+            "file_hash": hashlib.sha256(self.data).hexdigest(),
+        }
         self.receiver.completed_by_sender(FileComplete(**fields | changes))
 
     async def until(self, is_so: Any) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WAIT_S):
             while not is_so():
                 await asyncio.sleep(0)
 
@@ -130,7 +136,8 @@ def test_what_is_lost_is_asked_for_and_nothing_is_called_complete(size: int, chu
         await desk.settled()
         desk.complete()
         await desk.settled()
-        assert desk.transfer.status == "receiving"
+        status = desk.transfer.status
+        assert status == "receiving"
         nack = desk.wall.of("file.nack")[-1]
         assert (nack["reason"], nack["expected_seq"]) == ("missing_chunks", min(lost))
         assert {seq for first, last in nack["missing"] for seq in range(first, last)} >= lost
@@ -245,7 +252,7 @@ async def test_an_original_that_asks_is_told_the_chunk_that_it_still_holds() -> 
 async def test_a_sender_that_does_not_wait_is_not_kept_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hubbub.bounds.FILE_BACKLOG_BYTES", 40)
+    monkeypatch.setattr("hubbub.packs.peers.limits.FILE_BACKLOG_BYTES", 40)
     desk = Desk(b"abc" * 30, 10, tmp_path)
     for seq in range(9):
         desk.receiver.take_bytes(seq, desk.part(seq, seq + 1))
@@ -274,9 +281,8 @@ async def test_long_transfers_are_told_of_in_few_events() -> None:
 async def test_a_disk_that_cannot_be_written_fails_the_transfer(tmp_path: Path) -> None:
     desk = Desk(b"abc" * 10, 10, tmp_path)
     assert isinstance(desk.store, SpoolStore)
-    os.close(desk.store._file)
-    desk.store._file = os.open("/dev/full", os.O_RDWR)
-    desk.receiver.take_bytes(0, desk.part(0, 3))
-    await desk.settled()
+    with no_file_above(20):
+        desk.receiver.take_bytes(0, desk.part(0, 3))
+        await desk.settled()
     assert desk.transfer.status == "failed"
     assert "cannot be written" in (desk.transfer.last_error or "")

@@ -132,7 +132,7 @@ def test_what_a_killed_process_left_is_removed_and_what_others_use_is_not(tempor
     )
     living = Spool(Folders([]), None)
     store = living.make("b", 1)
-    killed = subprocess.run([sys.executable, "-c", script], env={**os.environ, "TMPDIR": str(temporary)}, timeout=30)
+    killed = subprocess.run([sys.executable, "-c", script], env={**os.environ, "TMPDIR": str(temporary)}, timeout=60)
     assert killed.returncode == -signal.SIGKILL
     assert len(list(Path(usual_folder()).rglob("incoming_a_*"))) == 1
     another = Spool(Folders([]), None)

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from tests.packs.peers.files.ends import FileEnd, begun, file_room, pair
-from tests.packs.peers.rooms import signalling
+from tests.packs.peers.rooms import WAIT_S, signalling
 
-from hubbub.errors import ToolFailure
+from hubbub import ToolFailure
+from hubbub.packs.peers import limits
 from hubbub.packs.peers.files.options import Sending
 from hubbub.packs.peers.wire import Envelope
 
@@ -36,6 +37,20 @@ async def test_a_file_arrives_whole(engines: tuple[str, str], tmp_path: Path) ->
         assert bob.content(came) == Path(path).read_bytes()
         assert came.file_hash == sent.file_hash
         assert not bob.said("file.chunk")
+
+
+async def test_a_file_for_a_peer_that_just_came_goes_as_soon_as_its_channel_of_bytes_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "FILE_GREETING_S", 3600.0)
+    async with signalling() as host:
+        ann, bob = FileEnd(host, "ann", tmp_path), FileEnd(host, "bob", tmp_path)
+        async with file_room(ann, bob):
+            await ann.notes.until(lambda: ann.notes.of("peer_connected"))
+            async with asyncio.timeout(WAIT_S):
+                sent = await ann.files.send_data(b"x" * 100, Sending())
+            assert sent.status == "completed"
+            assert not bob.said("file.chunk")
 
 
 @pytest.mark.parametrize("size", [1, 1023, 1024, 1025, 65_536, 65_537, 1_000_000])
@@ -171,7 +186,7 @@ async def test_a_receiver_that_leaves_as_soon_as_it_has_the_file_has_confirmed_i
                 leaving.append(asyncio.create_task(bob.mesh.disconnect()))
 
         bob.notes.on_event = on_event  # type: ignore[method-assign]
-        sent = await ann.files.send_data(b"x" * 100, Sending(timeout_s=3))
+        sent = await ann.files.send_data(b"x" * 100, Sending(timeout_s=WAIT_S))
         assert sent.status == "completed"
         await asyncio.wait(leaving)
 

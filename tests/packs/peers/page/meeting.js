@@ -1,5 +1,5 @@
 // How an end comes to its channels: the signalling server, descriptions and addresses, WebRTC.
-// The publisher offers when it is asked to, the viewer answers; there may be one connection of each kind.
+// The publisher offers, the viewer answers an offer whether it asked for it or not; there may be one connection of each kind.
 import { sealing } from "./secrets.js";
 
 const side = { publisher: "local", viewer: "remote" };
@@ -100,7 +100,7 @@ export class Meeting {
   use(link, channel) {
     if (channel.label !== "sendChannel") return; // an original knows no other
     link.channel = channel;
-    channel.onmessage = ({ data }) => this.inTurn(() => this.onText(data, channel));
+    channel.onmessage = ({ data }) => this.inTurn(() => this.onText(data));
     const open = () => {
       const info = { info: { label: "a page" } };
       channel.send(JSON.stringify(link.role === "publisher" ? info : { audio: false, video: false, ...info }));

@@ -33,9 +33,9 @@ function greet() {
   return envelope("sync.hello", hello());
 }
 
-async function hear(text, channel) {
+async function hear(text) {
   const frame = JSON.parse(text);
-  if (frame.ping) channel.send(JSON.stringify({ pong: frame.ping }));
+  if (frame.ping) meeting.say({ pong: frame.ping }); // on the channel that is preferred, wherever it was asked
   else if (frame.pipe?.__vdo_mcp === MARK) await hearEnvelope(frame.pipe);
   else if ("pipe" in frame) asked(frame.pipe);
 }

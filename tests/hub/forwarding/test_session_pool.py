@@ -1,25 +1,26 @@
 """Whose question is it: what belongs to one client never reaches another, whatever the server does."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from msgspec import Raw
-from tests.client.ends import until
+from tests.client.ends import no_lost_errors
+from tests.client.test_rpc import FailsLate
+from tests.clock import pass_time, turns, until
 from tests.hub.callers import ELICITATION, EVERYTHING, LEGACY, MODERN, Back, call, caller, result, text, tool
 from tests.hub.ends import WAYS, asker, interop_upstream, opened
 
-from hubbub import bounds
-from hubbub.client import Client
-from hubbub.errors import InvalidParams, Overloaded
-from hubbub.hub import sessions
-from hubbub.hub.passage import Passage
-from hubbub.hub.sessions import Kind, UpstreamSession
-from hubbub.hub.slots import Slots
-from hubbub.protocol.model import NO_META, Call, Note
+from hubbub import Call, Client, InvalidParams, Note, Overloaded, bounds
+from hubbub.hub.admission import Slots
+from hubbub.hub.forwarding.forwarded_call import ForwardedCall
+from hubbub.hub.forwarding.session_pool import SessionPool, SessionProfile, UpstreamSession
+from hubbub.hub.upstream import UpstreamOptions
+from hubbub.protocol.model import NO_META
 from hubbub.protocol.revisions import PLAIN
 
-pytestmark = pytest.mark.timeout(60)
 ways = pytest.mark.parametrize(("transport", "version"), WAYS, ids=[f"{way[0]}-{way[1]}" for way in WAYS])
 
 
@@ -84,20 +85,22 @@ async def test_a_session_is_used_again_by_the_next_of_the_same_kind() -> None:
         assert pids[0] == pids[1] == pids[3] != pids[2]
 
 
-async def test_a_session_that_somebody_left_a_call_on_is_not_given_to_another() -> None:
+async def test_a_session_that_somebody_left_a_call_on_is_not_given_to_another(tmp_path: Path) -> None:
+    file = tmp_path / "file"
     async with opened(asker()) as upstream:
         one, two = Back("one"), Back("two")
         first = text(await tool(upstream, "pid", {}, caller(LEGACY, ELICITATION, scope="1"), one))
         task = asyncio.create_task(
-            tool(upstream, "ask_later", {"say": "for one"}, caller(LEGACY, ELICITATION, scope="1"), one)
+            tool(upstream, "ask_later", {"say": "?", "file": str(file)}, caller(LEGACY, ELICITATION, scope="1"), one)
         )
         await until(lambda: upstream.state.in_flight == 1)
-        await asyncio.sleep(0.05)
+        await turns()
         task.cancel()
         await asyncio.wait([task])
         second = text(await tool(upstream, "pid", {}, caller(LEGACY, ELICITATION, scope="2"), two))
         assert second != first
-        await tool(upstream, "nap", {"seconds": 0.6}, caller(LEGACY, ELICITATION, scope="2"), two)
+        file.touch()
+        await until(lambda: file.read_text() == "refused" or not psutil.pid_exists(int(first)))
         assert not two.asked
 
 
@@ -130,7 +133,7 @@ async def test_where_streams_tell_calls_apart_one_session_serves_all_of_a_kind()
 
 
 async def test_those_who_find_no_session_wait_for_one_but_not_for_ever() -> None:
-    async with opened(asker(), max_sessions=1, timeout_s=0.8) as upstream:
+    async with opened(asker(), max_sessions=1, timeout_s=100) as upstream:
         await upstream.refresh()
         asked, answer = asyncio.Event(), asyncio.Event()
         one = Back("one")
@@ -141,9 +144,12 @@ async def test_those_who_find_no_session_wait_for_one_but_not_for_ever() -> None
 
         one.before_answer = hold
         first = asyncio.create_task(tool(upstream, "ask", {"say": "a"}, caller(LEGACY, ELICITATION, scope="1"), one))
-        await asyncio.wait_for(asked.wait(), 10)
+        await asked.wait()
+        waiting = asyncio.create_task(tool(upstream, "pid", {}, caller(LEGACY, ELICITATION, scope="2")))
+        await turns()
+        pass_time(100)
         with pytest.raises(Overloaded, match="sessions with asker"):
-            await tool(upstream, "pid", {}, caller(LEGACY, ELICITATION, scope="2"))
+            await waiting
         second = asyncio.create_task(tool(upstream, "pid", {}, caller(LEGACY, ELICITATION, scope="3")))
         answer.set()
         assert text(await first) == "a: one"
@@ -152,21 +158,24 @@ async def test_those_who_find_no_session_wait_for_one_but_not_for_ever() -> None
 
 
 async def test_a_session_nobody_uses_is_closed() -> None:
-    async with opened(asker(), idle_s=0.2) as upstream:
+    async with opened(asker(), idle_s=600) as upstream:
         await tool(upstream, "pid", {}, caller(LEGACY, ELICITATION, scope="1"))
         assert upstream.state.sessions == 2
+        pass_time(600)
         await until(lambda: upstream.state.sessions == 1)
 
 
-async def test_logs_that_could_be_anybodys_are_nobodys() -> None:
+async def test_logs_that_could_be_anybodys_are_nobodys(tmp_path: Path) -> None:
+    file = tmp_path / "file"
     async with opened(asker()) as upstream:
         one, two = Back("one"), Back("two")
         await tool(upstream, "log", {"say": "alone"}, caller(LEGACY, scope="1"), one)
         assert [item["data"] for item in one.told("notifications/message")] == ["alone"]
-        nap = asyncio.create_task(tool(upstream, "nap", {"seconds": 0.5}, caller(LEGACY, scope="2"), two))
+        waiting = asyncio.create_task(tool(upstream, "wait", {"file": str(file)}, caller(LEGACY, scope="2"), two))
         await until(lambda: upstream.state.in_flight == 1)
         await tool(upstream, "log", {"say": "secret"}, caller(LEGACY, scope="1"), one)
-        await nap
+        file.touch()
+        await waiting
         assert not two.notes
         assert len(one.told("notifications/message")) == 1
 
@@ -198,13 +207,12 @@ async def test_a_modern_caller_of_a_legacy_server_waits_in_no_ones_way() -> None
         assert text(await result(upstream, "tools/call", params, who)) == "a: late"
 
 
-async def test_callers_who_do_not_come_back_do_not_keep_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "UNANSWERED_S", 0.2)
-    monkeypatch.setattr(sessions, "_LOOK_S", 0.05)
+async def test_callers_who_do_not_come_back_do_not_keep_others_out() -> None:
     who = caller(MODERN, ELICITATION)
     async with opened(asker(), max_sessions=2) as upstream:
         first, second = [await tool(upstream, "ask", {"say": name}, who) for name in ("a", "b")]
         assert first["resultType"] == second["resultType"] == "input_required"
+        pass_time(bounds.UNANSWERED_S)
         assert (await tool(upstream, "pid", {}, who))["resultType"] == "complete"
         answers = {"input_1": {"action": "accept", "content": {"name": "late"}}}
 
@@ -218,13 +226,13 @@ async def test_callers_who_do_not_come_back_do_not_keep_others_out(monkeypatch: 
 
 
 async def test_a_question_is_not_put_to_a_call_that_is_answered_before_it_can_be_heard() -> None:
-    session = UpstreamSession(Kind(), lambda session: Client(asker()))
+    session = UpstreamSession(SessionProfile(), lambda session: Client(asker()))
     who, slots = caller(LEGACY, ELICITATION, scope="1"), Slots("calls", 2, 2)
     slow, asking = _Reader(), Back("asking")
     params = {"name": "x", "arguments": {}}
     for back in (asking, slow):
-        session.passages[Passage(call("tools/call", params, who, back), slots)] = None
-    newest = list(session.passages)[-1]
+        session.calls[ForwardedCall(call("tools/call", params, who, back), slots)] = None
+    newest = list(session.calls)[-1]
     telling = asyncio.create_task(newest.notify(Note("notifications/progress", Raw(b"{}"))))
     raw = Raw(b'{"message": "who?"}')
     question = Call(
@@ -232,7 +240,7 @@ async def test_a_question_is_not_put_to_a_call_that_is_answered_before_it_can_be
     )
     answer = asyncio.create_task(session.request(question))
     await slow.is_told.wait()
-    session.leave(newest, is_answered=True)
+    session.remove(newest, is_answered=True)
     slow.goes_on.set()
     await asyncio.gather(telling, answer)
     assert (len(asking.asked), len(slow.asked)) == (1, 0)
@@ -248,3 +256,36 @@ class _Reader(Back):
     async def notify(self, note: Note) -> None:
         self.is_told.set()
         await self.goes_on.wait()
+
+
+async def test_a_session_that_fails_to_start_after_its_caller_gave_up_is_not_reported_as_lost() -> None:
+    link = FailsLate()
+    config = asker()
+    nothing = asyncio.Event()
+
+    async def started(session: UpstreamSession) -> None:
+        nothing.set()
+
+    async with no_lost_errors():
+        pool = SessionPool(
+            UpstreamOptions(),
+            "asker",
+            lambda session, capabilities: Client(config, link=lambda config: link),
+            are_processes=True,
+            make_room=lambda principal: False,
+            on_start=started,
+            on_end=lambda session: None,
+        )
+        who = caller(LEGACY, ELICITATION, scope="1")
+        forwarded = ForwardedCall(call("tools/call", {"name": "x", "arguments": {}}, who), Slots("calls", 1, 1))
+        deadline = asyncio.get_running_loop().time() + 60
+        acquiring = asyncio.create_task(pool.acquire(forwarded, SessionProfile(b'{"elicitation":{}}'), None, deadline))
+        await link.is_starting.wait()
+        acquiring.cancel()
+        link.fails.set()
+        with pytest.raises(asyncio.CancelledError):
+            await acquiring
+        await until(lambda pool=pool: not len(pool))  # type: ignore[misc]
+        await pool.close()
+        del pool, forwarded, acquiring
+    assert not nothing.is_set()

@@ -1,30 +1,46 @@
-"""Results and entries that only pass through, in each revision."""
+"""Results and entries in each revision, typed or raw."""
 
+import copy
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
-from hubbub.errors import RemoteError, ResourceNotFound, ToolError
+from hubbub import (
+    Annotations,
+    Audio,
+    Call,
+    Caller,
+    EmbeddedResource,
+    Icon,
+    Image,
+    Implementation,
+    PromptEntry,
+    PromptMessage,
+    RawReply,
+    RemoteError,
+    ResourceContents,
+    ResourceEntry,
+    ResourceLink,
+    ResourceNotFound,
+    Revision,
+    TemplateEntry,
+    Text,
+    ToolAnnotations,
+    ToolEntry,
+    ToolError,
+    ToolResult,
+)
 from hubbub.protocol.error_forms import in_dialect
 from hubbub.protocol.jsonrpc import NULL
-from hubbub.protocol.model import NO_META, Call, Caller, Implementation, RawReply
+from hubbub.protocol.model import NO_META
 from hubbub.protocol.params import ReadResourceParams
-from hubbub.protocol.passed import entry_for, is_wrapped
-from hubbub.protocol.revisions import (
-    LEGACY,
-    PLAIN,
-    R2024_11_05,
-    R2025_03_26,
-    R2025_06_18,
-    R2025_11_25,
-    R2026_07_28,
-    Revision,
-)
-from hubbub.protocol.shape import identity_meta, shape
+from hubbub.protocol.revisions import LEGACY, PLAIN, R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28
+from hubbub.protocol.shape import entry_for, identity_meta, is_wrapped, shape, shape_tool_entry
+from hubbub.protocol.wire import PromptReply, PromptsReply, ReadReply, ResourcesReply, TemplatesReply, UnionToolResult
 
 HUB = identity_meta(Implementation("hub", "1"))
 KEY = "io.modelcontextprotocol/serverInfo"
@@ -136,6 +152,100 @@ def test_nothing_that_a_server_says_breaks_it_and_what_nobody_knows_survives(
     found = passed(body, source, target)
     if "other" in body and (target.is_mcp or not {"content", "structuredContent"} & set(body)):
         assert found["other"] == body["other"]
+
+
+# -- typed and raw ---------------------------------------------------------------
+
+blocks = st.one_of(
+    st.builds(Text, st.text()),
+    st.builds(Image, st.binary(), st.just("image/png")),
+    st.builds(Audio, st.binary(), st.sampled_from(["audio/wav", "audio/mp3"])),
+    st.builds(ResourceLink, st.text(), st.text(), title=st.sampled_from([UNSET, "t"])),
+    st.builds(EmbeddedResource, st.builds(ResourceContents, st.text(), text=st.text())),
+)
+metas = st.sampled_from(
+    [UNSET, {}, {"a/b": 1}, {"io.modelcontextprotocol/x": 1}, {"io.modelcontextprotocol/x": 1, "a": 2}]
+)
+tool_replies = st.builds(
+    lambda kind, **fields: kind(**fields),
+    st.sampled_from([ToolResult, UnionToolResult]),
+    content=st.just(UNSET) | st.lists(blocks, max_size=4),
+    structured_content=st.just(UNSET) | json_values,
+    is_error=st.sampled_from([UNSET, False, True]),
+    meta=metas,
+)
+prompt_replies = st.builds(
+    PromptReply, messages=st.lists(st.builds(PromptMessage, st.just("user"), blocks), max_size=3), meta=metas
+)
+read_replies = st.builds(ReadReply, contents=st.just([]), ttl_ms=st.just(5), cache_scope=st.just("private"), meta=metas)
+
+
+def outcome(reply: Any, revision: Revision) -> Any:
+    try:
+        return msgspec.json.decode(msgspec.json.encode(shape(reply, revision, HUB)))
+    except ToolError as error:
+        return error.message
+
+
+@given(reply=tool_replies | prompt_replies | read_replies, revision=st.sampled_from(ALL))
+def test_a_reply_is_shaped_alike_before_and_after_it_is_encoded(reply: Any, revision: Revision) -> None:
+    assume(revision.is_mcp or getattr(reply, "content", ()) is not UNSET)  # plain text is written with indents
+    body = Raw(msgspec.json.encode(shape(copy.deepcopy(reply), R2026_07_28, HUB)))
+    raw = RawReply(body=body, revision=R2026_07_28, wraps=getattr(reply, "wraps", False))
+    assert outcome(raw, revision) == outcome(reply, revision)
+
+
+texts = st.sampled_from([UNSET, "x"])
+dicts = st.sampled_from([UNSET, {"a/b": 1}])
+icons = st.sampled_from([UNSET, [Icon("data:,")]])
+hints = st.sampled_from([UNSET, Annotations(priority=1.0)])
+entries = st.one_of(
+    st.builds(
+        ResourceEntry, st.just("memo://a"), st.just("a"), texts, title=texts, annotations=hints, icons=icons, meta=dicts
+    ),
+    st.builds(TemplateEntry, st.just("memo://{a}"), st.just("a"), texts, title=texts, annotations=hints, meta=dicts),
+    st.builds(PromptEntry, st.just("a"), texts, title=texts, icons=icons, meta=dicts),
+)
+LISTS: dict[type, tuple[type, str]]
+LISTS = {ResourceEntry: (ResourcesReply, "resources"), TemplateEntry: (TemplatesReply, "resource_templates"),
+         PromptEntry: (PromptsReply, "prompts")}  # fmt: skip
+
+
+def decoded(value: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def raw_members(value: Any) -> dict[str, Raw]:
+    return msgspec.json.decode(msgspec.json.encode(value), type=dict[str, Raw])
+
+
+@given(entry=entries, revision=st.sampled_from(ALL))
+def test_an_entry_is_shaped_alike_before_and_after_it_is_encoded(entry: Any, revision: Revision) -> None:
+    kind, attribute = LISTS[type(entry)]
+    raw = entry_for(raw_members(entry), R2026_07_28, revision)
+    reply = shape(kind(**{attribute: [entry]}), revision, HUB)
+    assert decoded(raw) == decoded(getattr(reply, attribute)[0])
+
+
+@given(
+    entry=st.builds(
+        ToolEntry,
+        st.just("a"),
+        texts,
+        st.just({"type": "object"}),
+        title=texts,
+        output_schema=st.sampled_from([UNSET, {"type": "object"}, {"type": "integer"}]),
+        annotations=st.sampled_from([UNSET, ToolAnnotations(read_only_hint=True)]),
+        icons=icons,
+        meta=dicts,
+    ),
+    revision=st.sampled_from(ALL),
+)
+def test_a_tool_is_shaped_alike_before_and_after_it_is_encoded(entry: ToolEntry, revision: Revision) -> None:
+    is_wrapped = entry.output_schema == {"type": "integer"}
+    wrapped = {"type": "object", "properties": {"result": {"type": "integer"}}, "required": ["result"]}
+    raw = entry_for(raw_members(entry), R2026_07_28, revision)
+    assert decoded(raw) == decoded(shape_tool_entry(entry, wrapped if is_wrapped else None, revision))
 
 
 # -- lists -----------------------------------------------------------------------

@@ -1,0 +1,64 @@
+"""What a server sends without end does not fill the log."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.client.ends import nothing_left, stdio_config
+from tests.clock import until
+
+from hubbub import Client, bounds
+
+COUNT = 2000
+PROGRAM = f"""
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["method"] == "initialize":
+        result = {{"protocolVersion": "2025-11-25", "capabilities": {{}}, "serverInfo": {{"name": "x"}}}}
+        print(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], "result": result}}), flush=True)
+    elif asked["method"] == "ping":
+        for number in range({COUNT}):
+            print(json.dumps({{"jsonrpc": "2.0", "id": number, "method": "roots/list"}}))
+        print(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], "result": {{}}}}), flush=True)
+"""
+
+
+async def test_questions_that_are_dropped_do_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    go, asked = asyncio.Event(), []
+
+    async def roots() -> list[Any]:
+        asked.append(1)
+        await go.wait()
+        return []
+
+    async with (
+        nothing_left(),
+        Client(stdio_config("-c", PROGRAM, protocol_version="2025-11-25"), roots=roots) as client,
+    ):
+        await client.ping()
+        await until(lambda: len(asked) == bounds.PENDING_REQUESTS)
+        go.set()
+    dropped = [record for record in caplog.records if "a question was dropped" in record.message]
+    assert 0 < len(dropped) <= bounds.LOG_LINES
+
+
+LOGS = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    for params in (7, [], {}, {"level": 7}, {"level": "info", "data": "sound"}):
+        print(json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": params}), flush=True)
+    if "id" in asked:
+        result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "x"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+async def test_a_log_that_makes_no_sense_is_left_out_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[Any] = []
+    config = stdio_config("-c", LOGS, protocol_version="2025-11-25")
+    async with nothing_left(), Client(config, on_log=heard.append) as client:
+        await client.ping()
+    assert {line.data for line in heard} == {"sound"}
+    assert not [record for record in caplog.records if record.exc_info]

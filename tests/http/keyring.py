@@ -1,0 +1,38 @@
+"""A file of API keys whose keys can be withdrawn."""
+
+from pathlib import Path
+
+import msgspec
+
+from hubbub.security.keys import KeyRecord, append_record, generate_key
+
+
+class Keyring:
+    """Writes the file anew whenever a key comes or goes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._records: dict[str, KeyRecord] = {}
+
+    def add(self, name: str, *, scopes: tuple[str, ...] = ()) -> dict[str, str]:
+        """A key of that name, replacing an earlier one; the headers that carry it."""
+        key, self._records[name] = generate_key(name, scopes=scopes)
+        self._write()
+        return {"X-API-Key": key}
+
+    def withdraw(self, name: str) -> None:
+        del self._records[name]
+        self._write()
+
+    def _write(self) -> None:
+        draft = self.path.with_suffix(".new")
+        draft.unlink(missing_ok=True)
+        draft.touch(mode=0o600)
+        for record in self._records.values():
+            append_record(draft, record)
+        draft.replace(self.path)
+
+    def rescope(self, name: str, scopes: tuple[str, ...]) -> None:
+        """The same key with other scopes."""
+        self._records[name] = msgspec.structs.replace(self._records[name], scopes=scopes)
+        self._write()

@@ -1,0 +1,43 @@
+"""What an upstream says before its answer reaches the caller whole and in order, whoever waits for it."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+from tests.hub.callers import ELICITATION, LEGACY, Back, call, caller
+
+from hubbub import Note
+from hubbub.hub.admission import Slots
+from hubbub.hub.forwarding.forwarded_call import ForwardedCall
+
+
+def progress(step: int) -> Note:
+    return Note("notifications/progress", Raw(msgspec.json.encode({"progressToken": 1, "progress": step})))
+
+
+class _SlowReader(Back):
+    """Has just read the first note when the upstream sends the second, and takes its time over that one."""
+
+    def __init__(self) -> None:
+        super().__init__("slow")
+        params: dict[str, Any] = {"name": "x", "arguments": {}}
+        who = caller(LEGACY, ELICITATION, scope="1")
+        self.forwarded = ForwardedCall(call("tools/call", params, who, self), Slots("calls", 2, 2))
+        self.goes_on = asyncio.Event()
+
+    async def notify(self, note: Note) -> None:
+        if self.notes:
+            await self.goes_on.wait()
+        else:
+            asyncio.get_running_loop().call_soon(self.forwarded.send_nowait, progress(2))
+        await super().notify(note)
+
+
+async def test_waiting_for_what_was_said_does_not_stop_what_is_said_meanwhile() -> None:
+    reader = _SlowReader()
+    reader.forwarded.send_nowait(progress(1))
+    await reader.forwarded.flush()  # as before a question of the upstream
+    reader.goes_on.set()
+    await reader.forwarded.flush()  # as before the answer
+    assert [note["progress"] for note in reader.told("notifications/progress")] == [1, 2]

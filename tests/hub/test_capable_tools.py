@@ -1,0 +1,131 @@
+"""Tools that a server lists only to clients that can be asked something: everybody sees them, the capable use them."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.http.eras import modern, open_session
+from tests.http.in_process import running
+from tests.http.wire import Site, request
+from tests.hub.assembled import hub_of, names, visiting
+from tests.hub.callers import ELICITATION, EVERYTHING, LEGACY, MODERN, Back, asked_by_result, caller, text, tool
+from tests.hub.ends import opened
+from tests.server.conversation import MODERN as MODERN_DIALECT
+
+from hubbub import ServerConfig, ToolError, UpstreamConfig
+from hubbub.hub.config import HubConfig
+from hubbub.hub.gateway import Gateway
+from hubbub.hub.known_names import KnownNames
+
+PROGRAM = """
+import json, os, sys
+from pathlib import Path
+
+with Path(sys.argv[1]).open("a") as file:
+    file.write("started\\n")
+capabilities = {}
+
+def say(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+def tools():
+    found = ["plain"]
+    if sys.argv[2] == "more":
+        found += [name for name in ("elicitation", "sampling", "roots") if name in capabilities]
+    return [{"name": name, "inputSchema": {"type": "object"}} for name in found]
+
+for line in sys.stdin:
+    message = json.loads(line)
+    match message.get("method"):
+        case "initialize":
+            capabilities = message["params"]["capabilities"]
+            info = {"serverInfo": {"name": "choosy", "version": "1"}, "capabilities": {"tools": {}}}
+            say(id=message["id"], result={"protocolVersion": message["params"]["protocolVersion"], **info})
+        case "tools/list":
+            say(id=message["id"], result={"tools": tools()})
+        case "tools/call":
+            name = message["params"]["name"]
+            if name == "elicitation" and name in capabilities:
+                asked = message["id"]
+                schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+                params = {"message": "who?", "requestedSchema": schema}
+                say(id="q", method="elicitation/create", params=params)
+            elif name == "plain":
+                say(id=message["id"], result={"content": [{"type": "text", "text": json.dumps(sorted(capabilities))}]})
+            else:
+                say(id=message["id"], error={"code": -32602, "message": f"Tool {name} not found"})
+        case None if message.get("id") == "q":
+            say(id=asked, result={"content": [{"type": "text", "text": message["result"]["content"]["name"]}]})
+"""
+
+
+def choosy(folder: Path, *, more: bool = True) -> ServerConfig:
+    program = folder / "choosy.py"
+    program.write_text(PROGRAM)
+    args = [str(program), str(folder / "starts"), "more" if more else "same"]
+    return ServerConfig(id="choosy", command=sys.executable, args=args, protocol_version="2025-11-25", timeout_s=20)
+
+
+def starts(folder: Path) -> int:
+    return (folder / "starts").read_text().count("started")
+
+
+async def listed_to(site: Site, era: str, capabilities: dict[str, Any]) -> list[str]:
+    if era == "legacy":
+        found = await (await open_session(site, capabilities=capabilities)).post(request("tools/list"))
+    else:
+        found = await site.post(*modern("tools/list", capabilities=capabilities))
+    return [entry["name"] for entry in found.json["result"]["tools"] if not entry["name"].startswith("hub.")]
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_a_capable_client_is_listed_all_that_servers_offer_to_such(tmp_path: Path, era: str) -> None:
+    hub = hub_of(UpstreamConfig(id="choosy", remote=choosy(tmp_path)))
+    everything = ["plain", "elicitation", "sampling", "roots"]
+    async with running(hub.main, limits=("off",)) as here:
+        assert await listed_to(here.site, era, {}) == ["plain"]
+        assert await listed_to(here.site, era, EVERYTHING) == everything
+        assert await listed_to(here.site, era, {}) == everything
+
+
+async def test_a_modern_client_on_stdio_is_listed_all_too(tmp_path: Path) -> None:
+    hub = hub_of(UpstreamConfig(id="choosy", remote=choosy(tmp_path)))
+    async with visiting(hub, MODERN_DIALECT, capabilities=EVERYTHING) as client:
+        assert await names(client) == ["plain", "elicitation", "sampling", "roots"]
+
+
+async def test_capable_callers_use_such_a_tool_and_others_are_told_what_it_needs(tmp_path: Path) -> None:
+    async with opened(choosy(tmp_path)) as upstream:
+        upstream.expect_capable()
+        await upstream.refresh()
+        back = Back("ada")
+        assert text(await tool(upstream, "elicitation", {}, caller(LEGACY, ELICITATION, scope="1"), back)) == "ada"
+        assert text(await asked_by_result(upstream, "elicitation", {}, back)) == "ada"
+        for revision in (LEGACY, MODERN):
+            with pytest.raises(ToolError, match="declared none of these capabilities"):
+                await tool(upstream, "elicitation", {}, caller(revision))
+        assert text(await tool(upstream, "plain", {}, caller(MODERN))) == "[]"  # nothing is declared for others
+
+
+async def test_a_server_that_lists_the_same_to_everybody_is_asked_only_once(tmp_path: Path) -> None:
+    def hub() -> Gateway:
+        upstream = UpstreamConfig(id="choosy", remote=choosy(tmp_path, more=False))
+        return Gateway(HubConfig(upstreams=(upstream,)), known_names=KnownNames(tmp_path / "names"))
+
+    async def listed() -> Any:
+        async with visiting(hub(), MODERN_DIALECT, capabilities=EVERYTHING) as client:
+            return await names(client)
+
+    assert await listed() == ["plain"]
+    assert starts(tmp_path) == 2
+    assert await listed() == ["plain"]
+    assert starts(tmp_path) == 3
+
+
+async def test_clients_that_cannot_be_asked_cost_no_second_process(tmp_path: Path) -> None:
+    hub = hub_of(UpstreamConfig(id="choosy", remote=choosy(tmp_path)))
+    async with visiting(hub, MODERN_DIALECT, capabilities={}) as client:
+        assert await names(client) == ["plain"]
+        await client.call("plain")
+    assert starts(tmp_path) == 1

@@ -1,0 +1,303 @@
+"""Authenticated callers share no session, process or connection with a server behind the hub."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.client.ends import INTEROP, stdio_config
+from tests.clock import pass_time, turns, until
+from tests.http.eras import modern, open_session
+from tests.http.in_process import running
+from tests.http.keyring import Keyring
+from tests.http.wire import Site, request
+from tests.http.wire import call as tool_call
+from tests.hub import notebook
+from tests.hub.callers import ELICITATION, LEGACY, MODERN, Back, caller, result, text, tool
+from tests.hub.ends import asker, interop_upstream, opened
+
+from hubbub import Change, Overloaded, ServerConfig, UpstreamConfig, UpstreamUnavailable
+from hubbub.hub.config import HubConfig
+from hubbub.hub.gateway import Gateway
+from hubbub.pack.http import Backoff
+from hubbub.protocol.revisions import PLAIN
+
+NOTEBOOK = str(Path(notebook.__file__))
+SINGLE = """
+import json, sys
+from pathlib import Path
+
+taken = Path(sys.argv[1])
+is_second = taken.exists()
+taken.touch()
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    if is_second:
+        answer = {"error": {"code": -32000, "message": "one licence of host db.internal is in use"}}
+    elif message["method"] == "initialize":
+        info = {"serverInfo": {"name": "single", "version": "1"}, "capabilities": {"tools": {}}}
+        answer = {"result": {"protocolVersion": "2025-11-25", **info}}
+    else:
+        answer = {"result": {"tools": []}}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}), flush=True)
+"""
+versions = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+callers = pytest.mark.parametrize("revision", [LEGACY, MODERN, PLAIN], ids=["legacy", "modern", "plain"])
+
+
+def notes(version: str) -> ServerConfig:
+    return stdio_config(NOTEBOOK, id="notes", protocol_version=version)
+
+
+def who(principal: str, revision: Any = MODERN, capabilities: Any = None, **fields: Any) -> Any:
+    scope = None if revision is MODERN else f"session of {principal}"
+    return caller(revision, capabilities, principal=principal, **{"scope": scope, **fields})
+
+
+@versions
+@callers
+@pytest.mark.parametrize("sessions", ["shared", "own"])
+async def test_principals_share_no_process_and_each_finds_its_own_again(
+    version: str, revision: Any, sessions: str
+) -> None:
+    async with opened(notes(version), sessions=sessions) as upstream:
+        for name in ("ada", "bob"):
+            await tool(upstream, "write", {"text": f"of {name}"}, who(name, revision))
+        assert text(await tool(upstream, "read", {}, who("eve", revision))) == ""
+        for name in ("ada", "bob"):
+            assert text(await tool(upstream, "read", {}, who(name, revision))) == f"of {name}"
+            read = await result(upstream, "resources/read", {"uri": "page://mine"}, who(name, revision))
+            assert read["contents"][0]["text"] == f"of {name}"
+            prompt = await result(upstream, "prompts/get", {"name": "about"}, who(name, revision))
+            assert f"of {name}" in str(prompt)
+
+
+@pytest.mark.parametrize(
+    ("transport", "version"),
+    [("streamable_http", "2026-07-28"), ("streamable_http", "2025-11-25"), ("sse", None), ("websocket", "2025-11-25")],
+)
+async def test_principals_share_no_session_or_connection_with_a_server_elsewhere(
+    transport: str, version: str | None
+) -> None:
+    async with interop_upstream(transport, version) as upstream:
+        for name in ("ada", "bob", "ada"):
+            assert text(await tool(upstream, "echo", {"text": name}, who(name))) == name
+        assert upstream.state.sessions == 3  # the first, which lists, and one for each
+
+
+async def test_callers_without_an_identity_need_no_second_process() -> None:
+    async with opened(notes("2026-07-28")) as upstream:
+        pids = {text(await tool(upstream, "pid", {}, caller(MODERN))) for _ in range(3)}
+        assert (len(pids), upstream.state.sessions) == (1, 1)
+
+
+@pytest.mark.parametrize("capabilities", [{}, ELICITATION], ids=["plain", "askable"])
+async def test_a_modern_principal_keeps_its_state_whatever_runs_at_once(capabilities: Any) -> None:
+    async with opened(asker(), sessions="own") as upstream:
+        ada = who("ada", MODERN, capabilities)
+        pids = await asyncio.gather(*(tool(upstream, "pid", {}, ada) for _ in range(5)))
+        assert len({text(found) for found in pids}) == 1
+        assert text(await tool(upstream, "pid", {}, who("bob", MODERN, capabilities))) != text(pids[0])
+
+
+async def test_a_new_log_level_and_a_cancelled_call_do_not_cost_a_principal_its_state() -> None:
+    async with opened(asker()) as upstream:
+        first = text(await tool(upstream, "pid", {}, who("ada", LEGACY)))
+        assert text(await tool(upstream, "pid", {}, who("ada", LEGACY, level="debug"))) == first
+        hanging = asyncio.create_task(tool(upstream, "hang", {}, who("ada", LEGACY)))
+        await until(lambda: upstream.state.in_flight == 1)
+        hanging.cancel()
+        await asyncio.wait([hanging])
+        assert text(await tool(upstream, "pid", {}, who("ada", LEGACY))) == first
+
+
+async def test_what_one_principal_has_added_is_listed_to_nobody_else() -> None:
+    async with opened(notes("2025-11-25")) as upstream:
+        await upstream.refresh()
+        changes: list[Change] = []
+        upstream.on_change = lambda _, change: changes.append(change)
+        await tool(upstream, "add_tool", {"name": "secret_plan"}, who("ada"))
+        await tool(upstream, "pid", {}, who("ada"))
+        await upstream.refresh()
+        assert "secret_plan" not in [entry.name for entry in upstream.snapshot.tools]
+
+
+async def test_a_change_on_the_session_of_a_principal_is_told_to_that_principal() -> None:
+    async with opened(notes("2025-11-25")) as upstream:
+        changes: list[Change] = []
+        upstream.on_change = lambda _, change: changes.append(change)
+        await tool(upstream, "pid", {}, who("ada"))
+        for name in ("ada", "bob"):
+            await upstream.subscribe("page://mine", name)
+        await tool(upstream, "write", {"text": "x"}, who("bob"))
+        await tool(upstream, "write", {"text": "x"}, who("ada"))
+        await until(lambda: len([change for change in changes if change.kind == "resource"]) == 2)
+        told = [change.principal for change in changes if change.kind == "resource"]
+        assert told == ["bob", "ada"]
+
+
+async def test_one_principal_cannot_use_up_the_sessions_of_a_server() -> None:
+    async with opened(asker(), max_sessions=2, timeout_s=100) as upstream:
+        asked, answer = asyncio.Event(), asyncio.Event()
+        back = Back("ada")
+
+        async def hold() -> None:
+            asked.set()
+            await answer.wait()
+
+        back.before_answer = hold
+        first = asyncio.create_task(
+            tool(upstream, "ask", {"say": "a"}, who("ada", LEGACY, ELICITATION, scope="1"), back)
+        )
+        await asked.wait()
+        waiting = asyncio.create_task(tool(upstream, "pid", {}, who("ada", LEGACY, ELICITATION, scope="2")))
+        await turns()
+        pass_time(100)
+        with pytest.raises(Overloaded, match="raise max_sessions of the server asker"):
+            await waiting
+        assert text(await tool(upstream, "pid", {}, who("bob", LEGACY, ELICITATION)))
+        answer.set()
+        assert text(await first) == "a: ada"
+
+
+async def test_a_free_session_goes_to_the_principal_that_has_fewest() -> None:
+    async with opened(asker(), max_sessions=6, timeout_s=25) as upstream:
+        order: list[str] = []
+
+        def start(name: str, number: int, answer: asyncio.Event) -> asyncio.Task[Any]:
+            back = Back(name)
+
+            async def hold() -> None:
+                order.append(name)
+                await answer.wait()
+
+            back.before_answer = hold
+            asking = who(name, LEGACY, ELICITATION, scope=f"{name} {number}")
+            return asyncio.create_task(tool(upstream, "ask", {"say": "?"}, asking, back))
+
+        first, last = [asyncio.Event(), asyncio.Event()], asyncio.Event()
+        tasks = [start("ada", number, event) for number, event in enumerate([*first, last, last])]
+        await until(lambda: len(order) == 4)
+        tasks += [start("bob", 0, last), start("cid", 0, last)]
+        await until(lambda: len(order) == 6)
+        tasks += [start("ada", 4, last), start("bob", 1, last)]
+        await until(lambda: upstream.state.in_flight == 8)
+        await turns()  # both wait for a session now
+        for event, task in zip(first, tasks, strict=False):
+            event.set()
+            await task
+        await until(lambda: len(order) == 7)
+        assert order[-1] == "bob"
+        last.set()
+        await asyncio.gather(*tasks)
+
+
+async def test_a_new_session_takes_the_place_of_an_idle_one_of_the_same_principal() -> None:
+    async with opened(asker(), max_sessions=2) as upstream:
+        bobs = text(await tool(upstream, "pid", {}, who("bob")))
+        await tool(upstream, "pid", {}, who("ada"))
+        await tool(upstream, "pid", {}, who("ada", MODERN, ELICITATION))
+        await tool(upstream, "pid", {}, who("ada", MODERN, {"sampling": {}}))
+        assert text(await tool(upstream, "pid", {}, who("bob"))) == bobs
+
+
+async def test_one_principal_cannot_use_up_the_calls_of_a_server() -> None:
+    async with opened(asker(), max_calls=2, timeout_s=10) as upstream:
+        hanging = [asyncio.create_task(tool(upstream, "hang", {}, who("ada"))) for _ in range(4)]
+        await until(lambda: upstream.state.waiting == 3)
+        assert text(await tool(upstream, "pid", {}, who("bob")))
+        for task in hanging:
+            task.cancel()
+        await asyncio.wait(hanging)
+
+
+async def test_a_principal_that_breaks_its_own_process_keeps_nobody_else_out() -> None:
+    async with opened(asker(), breaker_failures=2, backoff=lambda: Backoff((60.0,), jitter=0)) as upstream:
+        assert text(await tool(upstream, "pid", {}, who("bob")))
+        for _ in range(2):
+            with pytest.raises(UpstreamUnavailable, match="has ended with status 3"):
+                await tool(upstream, "exit", {}, who("ada"))
+        with pytest.raises(UpstreamUnavailable) as refused:
+            await tool(upstream, "pid", {}, who("ada"))
+        assert refused.value.data["retryAfterMs"] > 1000
+        assert text(await tool(upstream, "pid", {}, who("bob")))
+        assert upstream.state.phase == "ready"
+
+
+async def test_a_server_that_refuses_a_second_session_is_unavailable_to_who_needs_it(tmp_path: Path) -> None:
+    program = tmp_path / "single.py"
+    program.write_text(SINGLE)
+    config = stdio_config(str(program), str(tmp_path / "taken"), id="single", protocol_version="2025-11-25")
+    async with opened(config) as upstream:
+        await upstream.refresh()
+        with pytest.raises(UpstreamUnavailable, match="it refused the connection") as failed:
+            await tool(upstream, "any", {}, who("ada"))
+        assert "licence of host" not in str(failed.value.data)
+        assert failed.value.data["mayHaveExecuted"] is False
+
+
+@asynccontextmanager
+async def keyed_hub(folder: Path) -> AsyncIterator[tuple[Site, dict[str, dict[str, str]]]]:
+    """A hub of the notebook for the holders of two keys."""
+    ring = Keyring(folder / "keys.toml")
+    keys = {name: ring.add(name) for name in ("ada", "bob")}
+    hub = Gateway(HubConfig(upstreams=(UpstreamConfig(id="notes", remote=notes("2025-11-25")),)))
+    async with running(hub.main, key_file=str(ring.path), limits=("off",)) as here:
+        yield here.site, keys
+
+
+async def test_a_change_in_the_process_of_one_key_is_told_to_its_holder_only(tmp_path: Path) -> None:
+    async with keyed_hub(tmp_path) as (site, keys):
+        ada, bob = [await open_session(site, headers=key) for key in keys.values()]
+        for session in (ada, bob):
+            await session.post(tool_call("pid"))
+            await session.post(request("resources/subscribe", {"uri": "page://mine"}))
+        async with ada.listen() as adas, bob.listen() as bobs:
+            await bob.post(tool_call("write", {"text": "mine"}))
+            assert (await bobs.message())["params"]["uri"] == "page://mine"
+            await ada.post(tool_call("write", {"text": "mine"}))
+            assert (await adas.message())["params"]["uri"] == "page://mine"
+            for session, stream in ((ada, adas), (bob, bobs)):
+                await session.end()
+                assert [event for event in await stream.rest() if event.data] == []
+
+
+async def test_keys_of_a_hub_are_told_apart_in_every_era(tmp_path: Path) -> None:
+    async with keyed_hub(tmp_path) as (site, keys):
+        pids: dict[str, set[str]] = {}
+        for name, key in keys.items():
+            for _ in range(2):
+                body, headers = modern("tools/call", {"name": "pid", "arguments": {}})
+                answer = await site.post(body, headers | key)
+                pids.setdefault(name, set()).add(text(answer.json["result"]))
+            session = await open_session(site, headers=key)
+            pids[name].add(text((await session.post(tool_call("pid"))).json["result"]))
+        assert [len(found) for found in pids.values()] == [1, 1]
+        assert not pids["ada"] & pids["bob"]
+
+
+async def test_a_revoked_key_ends_the_call_that_waits_for_its_answer_at_a_server(tmp_path: Path) -> None:
+    ring = Keyring(tmp_path / "keys.toml")
+    keys = {name: ring.add(name) for name in ("ada", "bob")}
+    remote = stdio_config(str(INTEROP), id="there", protocol_version="2025-11-25")
+    hub = Gateway(HubConfig(upstreams=(UpstreamConfig(id="there", remote=remote),)))
+    call = {"name": "ask_name", "arguments": {}}
+    async with running(hub.main, key_file=str(ring.path), limits=("off",)) as here:
+        asked = {}
+        for name, key in keys.items():
+            body, headers = modern("tools/call", call, capabilities=ELICITATION)
+            asked[name] = (await here.site.post(body, headers | key)).json["result"]
+            assert asked[name]["resultType"] == "input_required"
+        upstream = hub.upstreams["there"]
+        assert upstream.state.in_flight == 2
+        ring.withdraw("ada")
+        await until(lambda: upstream.state.in_flight == 1)
+        answer = {"action": "accept", "content": {"name": "Bob", "age": 40}}
+        answers = dict.fromkeys(asked["bob"]["inputRequests"], answer)
+        again = {**call, "inputResponses": answers, "requestState": asked["bob"]["requestState"]}
+        body, headers = modern("tools/call", again, capabilities=ELICITATION)
+        assert text((await here.site.post(body, headers | keys["bob"])).json["result"]) == "Bob is 40"

@@ -1,0 +1,176 @@
+"""No client follows a redirect, so no header reaches a server that it was not meant for."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from tests.client.ends import nothing_left
+from tests.client.scripted import Asked, scripted
+
+from hubbub import Client, HubbubError, ModelRequest, OpenAIChat, Secret, ServerConfig, TransportError
+from hubbub.cli.models import only_model
+from hubbub.net.fetch import fetch
+from hubbub.net.redirects import same_origin_target
+from hubbub.pack.http import ANY_ADDRESS, HttpClient, describe_redirect
+from hubbub.packs.activity.http import JsonServer
+
+SECRETS = {"X-API-Key": "canary-4711"}
+
+
+async def over_websocket(url: str) -> None:
+    door = HttpClient(ANY_ADDRESS)
+    try:
+        await door.open_websocket(url.replace("http", "ws"), headers=SECRETS, protocols=(), limit=1000)
+    finally:
+        await door.close()
+
+
+async def over_mcp_websocket(url: str) -> None:
+    await Client(ServerConfig(id="w", transport="websocket", url=url.replace("http", "ws"), headers=SECRETS)).start()
+
+
+async def over_mcp_http(url: str) -> None:
+    await Client(ServerConfig(id="h", transport="http", url=url, headers=SECRETS)).start()
+
+
+async def over_the_oldest_transport(url: str) -> None:
+    await Client(ServerConfig(id="s", transport="sse", url=url, headers=SECRETS)).start()
+
+
+async def for_keys(url: str) -> None:
+    await fetch(url)
+
+
+async def for_a_model(url: str) -> None:
+    async with OpenAIChat(url, model="m", api_key="canary-4711", headers=SECRETS) as chat:
+        await chat.complete(ModelRequest(messages=[], tools=[]))
+
+
+async def for_the_names_of_models(url: str) -> None:
+    await only_model(url, Secret("canary-4711"), None)
+
+
+async def for_activity(url: str) -> None:
+    server = JsonServer("ActivityWatch", url.removesuffix("/mcp"), "start it", api_key=Secret("canary-4711"))
+    try:
+        await server.get("/api/0/info", timeout_s=10)
+    finally:
+        await server.close()
+
+
+CLIENTS = [
+    over_websocket,
+    over_mcp_websocket,
+    over_mcp_http,
+    over_the_oldest_transport,
+    for_keys,
+    for_a_model,
+    for_the_names_of_models,
+    for_activity,
+]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("ask", CLIENTS)
+async def test_a_redirect_to_another_origin_is_an_error_that_names_it(
+    ask: Callable[[str], Awaitable[None]], status: int
+) -> None:
+    async with nothing_left(), scripted(lambda asked: asked.reply(200)) as other:
+        location = f"http://user:canary-4712@127.0.0.1:{other.port}/x?token=canary-4713"
+
+        async def redirect(asked: Asked) -> None:
+            await asked.reply(status, location=location)
+
+        async with scripted(redirect) as server:
+            with pytest.raises(HubbubError) as raised:
+                async with asyncio.timeout(60):
+                    await ask(server.url)
+        assert not other.asked
+    assert f"http://127.0.0.1:{other.port}" in str(raised.value)
+    assert "canary" not in str(raised.value)
+
+
+def test_the_message_names_the_origin_and_nothing_else() -> None:
+    told = describe_redirect("https://a.example/mcp", 302, "http://u:p@b.example/secret?key=1#f")
+    assert "to http://b.example; redirects are not followed" in told
+    assert "secret" not in told
+    assert "same server" in describe_redirect("https://a.example/mcp", 302, "/login?key=1")
+    assert "http://a.example;" in describe_redirect("https://a.example/mcp", 302, "http://a.example/mcp")
+    for odd in ("http://[", "file:///etc/passwd", "http://\x1b[31m/", "javascript:x"):
+        assert "cannot be read" in describe_redirect("https://a.example/mcp", 302, odd)
+    assert "nowhere" in describe_redirect("https://a.example/mcp", 302, "")
+
+
+@pytest.mark.parametrize(
+    ("location", "target"),
+    [
+        ("/mcp/", "https://a.example/mcp/"),
+        ("https://a.example/mcp/", "https://a.example/mcp/"),
+        ("https://A.EXAMPLE:443/mcp/", "https://a.example/mcp/"),
+        ("http://a.example/mcp/", None),
+        ("https://a.example:8443/mcp/", None),
+        ("https://b.example/mcp/", None),
+        ("//b.example/mcp/", None),
+        ("https://a.example@b.example/", None),
+        ("https://u:p@a.example/mcp/", None),
+        ("http://[", None),
+        ("", None),
+    ],
+)
+def test_only_a_target_at_the_same_origin_may_be_followed(location: str, target: str | None) -> None:
+    assert same_origin_target("https://a.example/mcp", location) == target
+
+
+# -- the one that is followed ----------------------------------------------------------
+
+
+def with_slash(status: int = 307) -> Callable[[Asked], Awaitable[None]]:
+    """As servers on the Python SDK 1.8 and 1.9: `/mcp` is redirected to `/mcp/`, with an absolute address."""
+
+    async def handle(asked: Asked) -> None:
+        if asked.path == "/mcp":
+            await asked.reply(status, location=f"http://{asked.headers['host']}/mcp/")
+        elif asked.method == "GET":
+            await asked.reply(405)
+        elif asked.rpc == "initialize":
+            result = {"protocolVersion": "2025-03-26", "capabilities": {}, "serverInfo": {"name": "old"}}
+            await asked.result(result, mcp_session_id="s1")
+        elif asked.rpc == "tools/call":
+            await asked.result({"content": [{"type": "text", "text": asked.headers["x-api-key"]}]})
+        else:
+            await asked.reply(202)
+
+    return handle
+
+
+@pytest.mark.parametrize("status", [307, 308])
+async def test_an_endpoint_that_adds_a_slash_is_followed_once_and_remembered(status: int) -> None:
+    config: dict[str, Any] = {"protocol_version": "2025-03-26", "headers": SECRETS}
+    async with nothing_left(), scripted(with_slash(status)) as server:
+        async with Client(ServerConfig(id="h", transport="http", url=server.url, **config)) as client:
+            result = await client.call_tool("key")
+        assert result.text == "canary-4711"
+        assert [asked.rpc for asked in server.asked if asked.path == "/mcp"] == ["initialize"]
+        assert server.count("tools/call") == 1
+        assert server.count("DELETE") == 1
+
+
+async def test_a_redirect_behind_a_redirect_is_not_followed() -> None:
+    async def handle(asked: Asked) -> None:
+        await asked.reply(307, location=asked.path + "/")
+
+    async with nothing_left(), scripted(handle) as server:
+        config = ServerConfig(id="h", transport="http", url=server.url, protocol_version="2025-03-26")
+        with pytest.raises(TransportError, match=r"redirect \(status 307\) to another path of the same server"):
+            await Client(config).start()
+        assert {asked.path for asked in server.asked} == {"/mcp", "/mcp/"}
+
+
+@pytest.mark.parametrize("status", [301, 302, 303])
+async def test_a_redirect_that_may_lose_method_and_body_is_not_followed(status: int) -> None:
+    async with nothing_left(), scripted(with_slash(status)) as server:
+        config = ServerConfig(id="h", transport="http", url=server.url, protocol_version="2025-03-26")
+        with pytest.raises(TransportError, match=f"status {status}"):
+            await Client(config).start()
+        assert {asked.path for asked in server.asked} == {"/mcp"}

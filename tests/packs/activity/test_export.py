@@ -1,0 +1,180 @@
+"""A period as CSV and JSON: nothing is lost between pages, nothing runs in a spreadsheet, nothing private is in it."""
+
+import csv
+import io
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.packs.activity.desks import Asker, at_a_desk
+from tests.packs.activity.watching import HOST, Watch, a_morning, event
+
+from hubbub.packs.activity import limits
+from hubbub.packs.activity.export import Format, Table, cut_page, whole_file
+from hubbub.packs.activity.failures import BadRequest
+from hubbub.packs.activity.settings import PrivacySettings
+
+YESTERDAY = {"period": "yesterday"}
+
+
+def read_csv(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+async def read_all(asker: Asker, **arguments: Any) -> list[dict[str, Any]]:
+    """Every row, page by page."""
+    rows: list[dict[str, Any]] = []
+    offset: int | None = 0
+    while offset is not None:
+        page = await asker.call("aw.export", format="json", offset=offset, **arguments)
+        rows += json.loads(page["text"])
+        assert len(rows) == offset + page["row_count"] <= page["total_rows"]
+        offset = page["next_offset"]
+    return rows
+
+
+async def test_the_windows_of_a_period_are_exported_as_csv(watch: Watch) -> None:
+    start = a_morning(watch)
+    async with at_a_desk(watch.url, time_zone="Asia/Kolkata", categories={"Work": "code"}) as asker:
+        page = await asker.call("aw.export", period="last_2d")
+    names, first, *rest = read_csv(page["text"])
+    assert names == page["columns"] == ["start", "end", "seconds", "app", "title", "category"]
+    local = start + timedelta(hours=5, minutes=30)
+    assert first == [
+        f"{local:%Y-%m-%dT%H:%M}:00.000+05:30",
+        f"{local + timedelta(minutes=30):%Y-%m-%dT%H:%M}:00.000+05:30",
+        "1800.0",
+        "Code",
+        "main.py - hubbub",
+        "Work",
+    ]
+    assert len(rest) == 3
+    assert (page["row_count"], page["total_rows"], page["next_offset"], page["notes"]) == (4, 4, None, [])
+
+
+@pytest.mark.parametrize("limit", [1, 2, 500])
+async def test_pages_make_up_what_the_summary_adds_up(limit: int, watch: Watch) -> None:
+    start = a_morning(watch)
+    editor = watch.bucket(f"aw-watcher-vim_{HOST}", "app.editor.activity")
+    watch.insert(editor, [event(start, 600, file="a.py", project="p", language="python")])
+    async with at_a_desk(watch.url) as asker:
+        windows = await read_all(asker, limit=limit, **YESTERDAY)
+        pages = await read_all(asker, what="pages", limit=limit, **YESTERDAY)
+        files = await read_all(asker, what="files", limit=limit, **YESTERDAY)
+        line = await read_all(asker, what="timeline", limit=limit, **YESTERDAY)
+        hours = await read_all(asker, what="summary", per="hour", limit=limit, **YESTERDAY)
+        whole = await read_all(asker, what="summary", by="file", limit=limit, **YESTERDAY)
+    assert sum(row["seconds"] for row in windows) == 5400
+    assert pages == [{**pages[0], "seconds": 900, "url": "https://www.example.org/mcp?x=1", "title": "MCP"}]
+    assert files == [{**files[0], "seconds": 600, "project": "p", "file": "a.py", "language": "python"}]
+    assert [row["seconds"] for row in line if row["kind"] == "afk"] == [1800]
+    assert [(row["start"][11:13], row["app"], row["seconds"]) for row in hours] == [
+        ("09", "Code", 1800),
+        ("09", "Firefox", 900),
+        ("09", "Thunderbird", 900),
+        ("10", "Code", 1800),
+    ]
+    assert [(row["file"], row["seconds"]) for row in whole] == [("a.py", 600)]
+
+
+async def test_csv_pages_make_up_one_file_without_formulas(watch: Watch) -> None:
+    start = a_morning(watch)
+    titles = [
+        "=cmd|' /C calc'!A0",
+        "+1",
+        "-1",
+        "@SUM(A1)",
+        "\t=1",
+        " =1",
+        "＝1",
+        'say "hi", then\nleave',
+        "ok=1",
+        "日本 🙂",
+    ]
+    window = f"aw-watcher-window_{HOST}"
+    later = start + timedelta(minutes=95)
+    watch.insert(
+        window,
+        [event(later + timedelta(minutes=place), 60, app="=app", title=title) for place, title in enumerate(titles)],
+    )
+    async with at_a_desk(watch.url) as asker:
+        text = ""
+        offset: int | None = 0
+        while offset is not None:
+            page = await asker.call("aw.export", offset=offset, limit=3, **YESTERDAY)
+            text, offset = text + page["text"], page["next_offset"]
+    rows = read_csv(text)
+    assert [row[0] for row in rows].count("start") == 1
+    found = [row[4] for row in rows if row[3] == "'=app"]
+    assert found == [f"'{title}" for title in titles[:7]] + titles[7:]
+
+
+async def test_an_export_passes_the_rules_of_privacy(watch: Watch) -> None:
+    a_morning(watch)
+    rules = PrivacySettings(drop_apps=("thunderbird",), mask_titles=("main",), urls="domain")
+    async with at_a_desk(watch.url, privacy=rules) as asker:
+        windows = await read_all(asker, **YESTERDAY)
+        pages = await read_all(asker, what="pages", **YESTERDAY)
+    assert [(row["app"], row["title"]) for row in windows] == [
+        ("Code", "[private]"),
+        ("Firefox", "MCP - Mozilla Firefox"),
+        ("Code", "test.py - hubbub"),
+    ]
+    assert [row["url"] for row in pages] == ["www.example.org"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"offset": -1}, "offset must be at least 0"),
+        ({"limit": 0}, "limit between 1 and 5000"),
+        ({"limit": 5001}, "limit between 1 and 5000"),
+        ({"what": "summary", "period": "2026-10/2026-01"}, "is not a period"),
+        ({"what": "summary", "per": "hour", "period": "last_99d"}, "more than 768 intervals"),
+    ],
+)
+async def test_what_cannot_be_exported_is_said(wrong: dict[str, Any], told: str, watch: Watch) -> None:
+    a_morning(watch)
+    async with at_a_desk(watch.url) as asker:
+        assert told in (await asker.failure("aw.export", **wrong))["message"]
+        beyond = await asker.call("aw.export", offset=10**9, **YESTERDAY)
+    assert (beyond["row_count"], beyond["total_rows"], beyond["next_offset"], beyond["text"]) == (0, 4, None, "")
+
+
+values = st.one_of(st.none(), st.floats(0, 10**9), st.text(st.characters(exclude_categories=["Cs"])))
+
+
+@given(
+    rows=st.lists(st.tuples(values, values), max_size=12),
+    limit=st.integers(1, 5),
+    form=st.sampled_from(["csv", "json"]),
+)
+def test_pages_of_any_table_make_up_the_whole_file(rows: list[tuple[Any, Any]], limit: int, form: Format) -> None:
+    table = Table(("a", "b"), rows)
+    pages, offset = [], 0
+    while offset < max(len(rows), 1):
+        pages.append(cut_page(table, form, offset=offset, limit=limit))
+        offset += max(pages[-1].row_count, 1)
+    file = "".join(whole_file(table, form))
+    if form == "csv":
+        assert "".join(page.text for page in pages) == file
+        names, *cells = read_csv(file)
+        assert names == ["a", "b"]
+        assert len(cells) == len(rows)
+        for cell in (cell for row in cells for cell in row):
+            assert not cell.lstrip().startswith(("=", "+", "-", "@"))
+    else:
+        read = [row for page in pages for row in json.loads(page.text)]
+        assert read == json.loads(file) == [{"a": a, "b": b} for a, b in rows]
+
+
+def test_a_page_has_a_bounded_length() -> None:
+    table = Table(("title",), [("x" * 1000,)] * 3000)
+    page = cut_page(table, "csv", offset=0, limit=3000)
+    assert 1 < page.row_count < 3000
+    assert len(page.text) <= limits.EXPORT_BYTES + 100
+    with pytest.raises(BadRequest):
+        cut_page(table, "csv", offset=0, limit=10**6)

@@ -1,0 +1,231 @@
+"""The sidecar's Unix socket: it is found without settings, and no other user is at either end."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.http.processes import HUBBUB
+from tests.packs.activity.desks import NOWHERE, at_a_desk
+from tests.packs.activity.other_users import NOBODY, need_root, run_as_nobody, start_as_nobody
+
+from hubbub import SettingsError
+from hubbub.packs.activity.sidecar.mock import MockEngine
+from hubbub.packs.activity.sidecar.server import SidecarServer
+from hubbub.packs.activity.sidecar_socket import Listener, default_path, is_own_peer
+
+pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="no Unix sockets here")
+_ASK = """
+connection = http.client.HTTPConnection("localhost", timeout=60)
+connection.sock = socket.socket(socket.AF_UNIX)
+try:
+    connection.sock.connect(sys.argv[1])
+    connection.request("GET", "/probe")
+    print(connection.getresponse().read().decode())
+except Exception as error:
+    print(type(error).__name__)
+"""
+_LISTEN = """
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+os.chmod(sys.argv[1], 0o777)
+listener.listen()
+print("listens", flush=True)
+connection, _ = listener.accept()
+print(connection.recv(1000), flush=True)
+"""
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The data folder of this test; its path is short, as a socket's must be."""
+    made = Path(tempfile.mkdtemp(prefix="hub"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(made))
+    yield made / "hubbub" / "activity"
+    shutil.rmtree(made)
+
+
+@contextmanager
+def sidecar_process(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("HUBBUB_")}
+    process = subprocess.Popen(
+        [HUBBUB, "sidecar", "--engine", "mock", *arguments], stderr=subprocess.PIPE, text=True, env=environment, cwd="/"
+    )
+    assert process.stderr is not None
+    try:
+        assert "listens on unix:" in process.stderr.readline()
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+@contextmanager
+def serving(path: Path) -> Iterator[SidecarServer]:
+    server = SidecarServer(Listener(path), MockEngine(), takes_anything=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+async def read_screen(**settings: Any) -> Any:
+    async with at_a_desk(sidecar_url=settings.pop("sidecar_url", None), **settings) as asker:
+        return await asker.call("screen.read")
+
+
+async def failure(**settings: Any) -> Any:
+    async with at_a_desk(sidecar_url=settings.pop("sidecar_url", None), **settings) as asker:
+        return await asker.failure("screen.read")
+
+
+async def test_pack_and_sidecar_find_each_other_without_settings(folder: Path) -> None:
+    with sidecar_process() as process:
+        path = folder / "sidecar.sock"
+        assert (folder.stat().st_mode & 0o777, path.stat().st_mode & 0o777) == (0o700, 0o600)
+        assert (await read_screen())["text"] == "mock text\nmock icon"
+        second = subprocess.run(
+            [HUBBUB, "sidecar", "--engine", "mock"], capture_output=True, text=True, timeout=60, cwd="/"
+        )
+        assert (second.returncode, "already runs" in second.stderr) == (2, True)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 0
+    assert not path.exists()
+    assert not (folder / "sidecar_token").exists()
+
+
+async def test_a_sidecar_that_hangs_or_was_killed_is_one_clear_error_and_can_be_started_again(folder: Path) -> None:
+    with sidecar_process() as process:
+        process.send_signal(signal.SIGSTOP)
+        async with at_a_desk(sidecar_url=None, timeout_s=0.2) as asker:
+            health = await asker.call("system.health")
+        assert health["causes"]["sidecar"]["kind"] == "timeout"
+    assert default_path().exists()
+    error = await failure()
+    assert (error["code"], "hubbub sidecar" in error["message"]) == ("unreachable", True)
+    with sidecar_process():
+        assert (await read_screen())["text"] == "mock text\nmock icon"
+
+
+async def test_another_place_can_be_named_for_both(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = folder.parent / "own" / "socket"
+    with serving(path):
+        assert (await read_screen(sidecar_url=f"unix:{path}"))["text"]
+        assert (await read_screen(sidecar_url=f"unix://{path}"))["text"]
+    with pytest.raises(SettingsError, match="unix:/home"):
+        await read_screen(sidecar_url="unix:sidecar.sock")
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o710, 0o702])
+async def test_a_folder_that_others_can_enter_is_refused_by_both(mode: int, folder: Path) -> None:
+    with serving(default_path()):
+        folder.chmod(mode)
+        error = await failure()
+    assert (error["code"], f"chmod 700 {folder}" in error["message"]) == ("refused", True)
+    with pytest.raises(SettingsError, match="chmod 700"):
+        Listener(default_path())
+
+
+async def test_a_folder_that_is_a_link_is_refused_by_both(folder: Path) -> None:
+    elsewhere = folder.parent / "elsewhere"
+    with serving(elsewhere / "sidecar.sock"):
+        folder.symlink_to(elsewhere)
+        assert (await failure())["code"] == "refused"
+        with pytest.raises(SettingsError, match="is a link"):
+            Listener(default_path())
+
+
+async def test_a_folder_of_another_user_is_refused_by_both(folder: Path) -> None:
+    need_root()
+    with serving(default_path()):
+        os.chown(folder, NOBODY, NOBODY)
+        error = await failure()
+    assert (error["code"], "another user" in error["message"]) == ("refused", True)
+    with pytest.raises(SettingsError, match="another user"):
+        Listener(default_path())
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "folder"])
+async def test_what_is_no_socket_is_not_asked(kind: str, folder: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True)
+    path = folder / "sidecar.sock"
+    if kind == "file":
+        path.touch()
+    elif kind == "link":
+        path.symlink_to("/run/other.sock")
+    else:
+        path.mkdir()
+    assert (await failure())["code"] == "refused"
+
+
+def test_a_process_of_another_user_is_not_answered(folder: Path) -> None:
+    need_root()
+    with serving(default_path()):
+        assert run_as_nobody(_ASK, str(default_path())) == "PermissionError\n"
+        # Should the folder fail to keep it out, the sidecar still sees whose process it is.
+        for each, mode in (
+            (folder.parents[1], 0o755),
+            (folder.parent, 0o755),
+            (folder, 0o755),
+            (default_path(), 0o777),
+        ):
+            each.chmod(mode)
+        assert "mock" not in run_as_nobody(_ASK, str(default_path()))
+
+
+async def test_a_socket_on_which_another_user_listens_is_sent_nothing(folder: Path) -> None:
+    need_root()
+    folder.mkdir(mode=0o700, parents=True)
+    public = Path(tempfile.mkdtemp(prefix="hub"))
+    try:
+        public.chmod(0o777)
+        with start_as_nobody(_LISTEN, str(public / "squat")) as squatter:
+            assert squatter.stdout is not None
+            assert squatter.stdout.readline() == "listens\n"
+            (public / "squat").rename(folder / "sidecar.sock")  # as if it had been put there
+            error = await failure()
+            assert squatter.stdout.readline() == "b''\n"
+            squatter.kill()
+    finally:
+        shutil.rmtree(public)
+    assert (error["code"], "another user" in error["message"]) == ("refused", True)
+
+
+def test_a_connection_to_oneself_is_one_s_own() -> None:
+    one, other = socket.socketpair()
+    with one, other:
+        assert is_own_peer(one)
+        assert is_own_peer(other)
+
+
+def test_a_path_that_no_socket_can_have_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="too long"):
+        Listener(tmp_path / ("x" * 120))
+
+
+async def test_a_tcp_port_is_served_where_it_is_asked_for(folder: Path) -> None:
+    process = subprocess.Popen(
+        [HUBBUB, "sidecar", "--engine", "mock", "--port", "0"], stderr=subprocess.PIPE, text=True, cwd="/"
+    )
+    assert process.stderr is not None
+    try:
+        url = process.stderr.readline().partition("listens on ")[2].split()[0]
+        assert url.startswith("http://127.0.0.1:")
+        assert (await read_screen(aw_url=NOWHERE, sidecar_url=url))["text"] == "mock text\nmock icon"
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()

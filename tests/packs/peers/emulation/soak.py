@@ -1,0 +1,154 @@
+"""Two of our ends and three emulated originals in one room, in real minutes, with tokens enforced by all.
+
+    python -m tests.packs.peers.emulation.soak --minutes 3
+
+Every second each original and each of our ends send each other a message by name. Olga and Ann name each other as
+target; Oscar names nobody; Otto ignores offers that he did not ask for, so that Bob asks him, and views Bob later: two
+connections, of which Otto uses one. Prints what happened as JSON and exits with 1 if a message was lost, a channel was
+closed or anybody was rejected after the first seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from contextlib import AsyncExitStack
+from typing import Any
+
+from tests.packs.peers.emulation.bridge import EmulatedOriginal
+from tests.packs.peers.rooms import Notes, signalling
+
+from hubbub.packs.peers.engine import load_engine
+from hubbub.packs.peers.mesh import Mesh
+from hubbub.packs.peers.room import RoomOptions
+
+SECRET = "the right secret"
+SETTLE_S = 5.0
+ASK_S = 7.0
+"""An offer that is ignored is replaced by a request within this time."""
+EVERY_S = 1.0
+
+
+class Tally:
+    """Messages from one end to another, by number."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.refused = 0
+        self.seen: set[int] = set()
+        self._last_at = time.monotonic()
+        self.longest_gap_s = 0.0
+
+    def take(self, number: int) -> None:
+        now = time.monotonic()
+        self.longest_gap_s = max(self.longest_gap_s, now - self._last_at)
+        self._last_at = now
+        self.seen.add(number)
+
+    def close(self) -> dict[str, Any]:
+        self.longest_gap_s = max(self.longest_gap_s, time.monotonic() - self._last_at)
+        lost = self.sent - len(self.seen)
+        return {"sent": self.sent, "refused": self.refused, "lost": lost, "longest_gap_s": round(self.longest_gap_s, 1)}
+
+
+class Ours(Notes):
+    """One of our ends."""
+
+    def __init__(self, host: str, name: str, heartbeat_s: float, target: str | None) -> None:
+        super().__init__()
+        options = RoomOptions(
+            room="hall",
+            stream_id=name,
+            host=host,
+            target_stream_id=target,
+            heartbeat_s=heartbeat_s,
+            enforce_join_token=True,
+            join_token_secrets=(SECRET,),
+        )
+        self.name = name
+        self.mesh = Mesh(options, self, engine=load_engine("wrtc"))
+
+
+def take_all(inbox: list[tuple[str | None, Any]], to: str, tallies: dict[tuple[str, str], Tally]) -> None:
+    """Count what came; the sender is who the receiver says it is."""
+    for sender, data in inbox:
+        tally = tallies.get((str(sender), to))
+        if tally is not None:
+            tally.take(data["n"])
+    inbox.clear()
+
+
+async def run(minutes: float, heartbeat_s: float) -> dict[str, Any]:
+    async with AsyncExitStack() as stack:
+        host = await stack.enter_async_context(signalling())
+        gate: dict[str, Any] = {"secret": SECRET, "enforce_join_token": True, "heartbeat_s": heartbeat_s}
+        olga = await stack.enter_async_context(EmulatedOriginal(host, "olga", target="ann", **gate))
+        oscar = await stack.enter_async_context(EmulatedOriginal(host, "oscar", **gate))
+        otto = await stack.enter_async_context(EmulatedOriginal(host, "otto", accepts_unasked_offers=False, **gate))
+        ends = [Ours(host, "ann", heartbeat_s, "olga"), Ours(host, "bob", heartbeat_s, None)]
+        for end in ends:
+            stack.push_async_callback(end.mesh.disconnect)
+            await end.mesh.connect()
+        pairs = [("ann", "olga"), ("bob", "olga"), ("bob", "oscar"), ("bob", "otto")]
+        await asyncio.sleep(ASK_S)
+        await otto.sdk.view("bob")
+        await asyncio.sleep(SETTLE_S)
+        originals = {"olga": olga, "oscar": oscar, "otto": otto}
+        for original in originals.values():
+            original.received.clear()
+            original.rejections.clear()
+            original.closed_channels = 0
+        for end in ends:
+            end.events.clear()
+            end.data.clear()
+        tallies = {way: Tally() for pair in pairs for way in (pair, pair[::-1])}
+        ours = {end.name: end for end in ends}
+        deadline, number = time.monotonic() + 60 * minutes, 0
+        while time.monotonic() < deadline:
+            number += 1
+            for ours_name, original_name in pairs:
+                is_sent = ours[ours_name].mesh.send({"n": number}, to=original_name).ok
+                is_back = originals[original_name].send({"n": number}, ours_name)
+                for way, is_taken in (((ours_name, original_name), is_sent), ((original_name, ours_name), is_back)):
+                    tallies[way].sent += 1
+                    tallies[way].refused += not is_taken
+            await asyncio.sleep(EVERY_S)
+            for name, end in ours.items():
+                take_all(end.data, name, tallies)
+            for name, original in originals.items():
+                take_all(original.received, name, tallies)
+        types = ("data_channel_close", "connection_failed", "sync_peer_rejected", "peer_disconnected")
+        return {
+            "messages": {f"{a} to {b}": tally.close() for (a, b), tally in tallies.items()},
+            "channels_closed": {name: original.closed_channels for name, original in originals.items()},
+            "connections": {name: len(original.sdk.connections) for name, original in originals.items()},
+            "rejected_by_originals": {name: original.rejections for name, original in originals.items()},
+            "events": {name: {type: len(end.of(type)) for type in types} for name, end in ours.items()},
+        }
+
+
+def is_clean(found: dict[str, Any]) -> bool:
+    messages = found["messages"].values()
+    return (
+        all(not each["lost"] and not each["refused"] for each in messages)
+        and not any(found["channels_closed"].values())
+        and not any(found["rejected_by_originals"].values())
+        and not any(count for counts in found["events"].values() for count in counts.values())
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=3.0)
+    parser.add_argument("--heartbeat", type=float, default=5.0, metavar="SECONDS")
+    given = parser.parse_args()
+    found = asyncio.run(run(given.minutes, given.heartbeat))
+    sys.stdout.write(json.dumps(found, indent=2) + "\n")
+    return 0 if is_clean(found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

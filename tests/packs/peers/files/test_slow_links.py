@@ -1,0 +1,221 @@
+"""Transfers that take minutes, on a clock that does not wait; and the window that follows the delay of a path."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import os
+import selectors
+from collections.abc import Coroutine, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from tests.packs.peers.files.admitted import envelope, peer
+
+from hubbub import ToolFailure
+from hubbub.packs.peers import limits
+from hubbub.packs.peers.files.delay_window import DelayWindow
+from hubbub.packs.peers.files.files import Files
+from hubbub.packs.peers.files.options import FileOptions, Sending
+from hubbub.packs.peers.room import PeerView, Room, Sent
+from hubbub.packs.peers.wire import Envelope
+
+CHUNK = 65_536
+
+
+class JumpingSelector(selectors.DefaultSelector):
+    """Instead of waiting, sets its clock to when the next timer is due."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None:
+            return super().select(None)
+        ready = super().select(0)
+        if not ready:
+            self.now += timeout
+        return ready
+
+
+class HereAndNow(ThreadPoolExecutor):
+    """Does what would be done in a thread at once: the clock must not jump while a thread works."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+
+def on_a_jumping_clock(work: Coroutine[Any, Any, float]) -> float:
+    selector = JumpingSelector()
+    loop = asyncio.SelectorEventLoop(selector)
+    loop.set_default_executor(HereAndNow())
+    loop.time = lambda: selector.now  # type: ignore[method-assign]
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        return runner.run(work)
+
+
+class SlowSide:
+    """One end of a link that carries so many bytes a second, one message after the other."""
+
+    def __init__(self, number: int, folder: Path, bytes_per_s: float, delay_s: float, *, is_hubbub: bool) -> None:
+        self.view = peer(number, is_hubbub=is_hubbub)
+        self.other: SlowSide
+        self.room = cast("Room", self)
+        self.file_options = FileOptions(folders=(str(folder),), spool_threshold_bytes=2**30)
+        self.files = Files(self)
+        self.is_cut = False
+        self._bytes_per_s, self._delay_s = bytes_per_s, delay_s
+        self._free_at = 0.0
+
+    def emit(self, type: str, /, **fields: Any) -> None: ...
+
+    @property
+    def peers(self) -> list[PeerView]:
+        return [self.other.view]
+
+    def find(self, target: str) -> PeerView:
+        return self.other.view
+
+    def bulk(self, uuid: str) -> SlowBulk | None:
+        return SlowBulk(self) if self.other.view.is_hubbub else None
+
+    async def drain(self, *_: Any) -> None: ...
+
+    def queued_bytes(self, uuid: str) -> int:
+        left_s = self._free_at - asyncio.get_running_loop().time()
+        return max(0, int(left_s * self._bytes_per_s))
+
+    def send_envelope(self, kind: str, payload: Mapping[str, Any], *, to: str | None = None) -> Sent:
+        said = envelope(kind.removeprefix("file."), dict(payload))
+        self.carry(len(payload.get("data_base64", "")) + 500, self.other.files.on_envelope, said)
+        return Sent((to or "",))
+
+    def carry(self, size: int, deliver: Any, message: Envelope | bytes) -> None:
+        loop = asyncio.get_running_loop()
+        self._free_at = max(self._free_at, loop.time()) + size / self._bytes_per_s
+        if not self.is_cut:
+            loop.call_at(self._free_at + self._delay_s, deliver, self.view, message)
+
+
+class SlowBulk:
+    """The way of bytes over the same link."""
+
+    max_frame = 262_000
+
+    def __init__(self, side: SlowSide) -> None:
+        self._side = side
+
+    @property
+    def buffered_amount(self) -> int:
+        return self._side.queued_bytes("")
+
+    def send(self, data: bytes) -> None:
+        self._side.carry(len(data), self._side.other.files.on_bytes, data)
+
+    async def drain(self, *_: Any) -> None: ...
+
+
+def link(
+    folder: Path, bytes_per_s: float, delay_s: float = 0.0, *, is_hubbub: bool = False
+) -> tuple[SlowSide, SlowSide]:
+    ann, bob = (SlowSide(number, folder, bytes_per_s, delay_s, is_hubbub=is_hubbub) for number in (0, 1))
+    ann.other, bob.other = bob, ann
+    return ann, bob
+
+
+async def sent(ann: SlowSide, bob: SlowSide, size: int, **sending: Any) -> float:
+    """Send bytes; the seconds that took on the clock of the loop."""
+    loop, data = asyncio.get_running_loop(), os.urandom(size)
+    start = loop.time()
+    transfer = await ann.files.send_data(data, Sending(**sending))
+    taken_s = loop.time() - start
+    assert await bob.files.read(bob.files.received(transfer.transfer_id)) == data
+    assert transfer.retries_total == 0
+    for side in (ann, bob):
+        await side.files.close()
+    return taken_s
+
+
+@pytest.mark.parametrize("is_hubbub", [False, True], ids=["original", "hubbub"])
+def test_a_transfer_over_a_slow_link_takes_the_minutes_that_it_needs(is_hubbub: bool, tmp_path: Path) -> None:
+    """A chunk takes eight seconds, far more than the time in which a chunk is confirmed usually."""
+    ann, bob = link(tmp_path, 10_000, 0.5, is_hubbub=is_hubbub)
+    taken_s = on_a_jumping_clock(sent(ann, bob, 3_000_000))
+    assert 290 < taken_s < 450
+
+
+def test_the_time_limit_of_a_caller_does_not_end_a_transfer_that_moves(tmp_path: Path) -> None:
+    ann, bob = link(tmp_path, 10_000, 0.1)
+    assert on_a_jumping_clock(sent(ann, bob, 1_000_000, timeout_s=30)) > 100
+
+
+def test_a_transfer_that_stops_ends_after_the_time_limit_of_its_caller(tmp_path: Path) -> None:
+    async def stopped() -> float:
+        ann, bob = link(tmp_path, 10_000)
+        loop = asyncio.get_running_loop()
+        loop.call_later(60, setattr, ann, "is_cut", True)
+        with pytest.raises(ToolFailure, match="timed out"):
+            await ann.files.send_data(bytes(3_000_000), Sending(timeout_s=30, ack_timeout_s=600))
+        for side in (ann, bob):
+            await side.files.close()
+        return loop.time()
+
+    assert 60 < on_a_jumping_clock(stopped()) < 150
+
+
+# -- the window ----------------------------------------------------------------------------------
+
+
+def windows(service_s: float, delay_s: float, chunks: int) -> Iterator[int]:
+    """The window after each chunk, to a receiver that takes chunks one by one behind a path with a delay."""
+    now, free_at, seq = 0.0, 0.0, 0
+    window = DelayWindow(CHUNK, clock=lambda: now)
+    on_their_way: list[tuple[float, int]] = []
+    while seq < chunks:
+        while (len(on_their_way) + 1) * CHUNK <= window.bytes:
+            window.sent(seq)
+            free_at = max(free_at, now + delay_s / 2) + service_s
+            heapq.heappush(on_their_way, (free_at + delay_s / 2, seq))
+            seq += 1
+        now, confirmed = heapq.heappop(on_their_way)
+        window.acked(confirmed)
+        yield window.bytes
+
+
+def test_without_delay_the_window_stays_at_what_keeps_the_receiver_busy() -> None:
+    assert max(windows(service_s=0.004, delay_s=0.0002, chunks=300)) < 3 * CHUNK
+
+
+def test_a_long_path_is_filled() -> None:
+    *_, last = windows(service_s=0.001, delay_s=0.05, chunks=400)
+    assert last > limits.FILE_ENVELOPE_WINDOW_BYTES * 0.9
+
+
+def test_the_window_stops_growing_where_chunks_begin_to_wait() -> None:
+    *_, last = windows(service_s=0.01, delay_s=0.05, chunks=400)
+    assert 5 * CHUNK < last < 9 * CHUNK
+
+
+def test_acks_of_chunks_that_are_not_on_their_way_change_nothing() -> None:
+    now = 0.0
+    window = DelayWindow(CHUNK, clock=lambda: now)
+    before = window.bytes
+    for seq in (0, 7, 2**53):
+        window.acked(seq)
+    assert window.bytes == before == limits.FILE_ENVELOPE_WINDOW_LEAST_BYTES
+    window.sent(0)
+    window.acked(0)
+    once = window.bytes
+    window.acked(0)
+    assert window.bytes == once
+
+
+@pytest.mark.parametrize("chunk", [1024, CHUNK, 195_840])
+def test_two_chunks_always_fit(chunk: int) -> None:
+    assert DelayWindow(chunk).bytes >= 2 * chunk

@@ -1,0 +1,131 @@
+"""What tools say when peers are connected but not admitted: which, why, and what to do."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.packs.peers.callers import Caller, calling
+from tests.packs.peers.rooms import signalling
+from tests.packs.peers.stranger import Stranger
+
+DATA = {"data_base64": "aaaa"}
+
+
+async def notes(ann: Caller, **target: Any) -> dict[str, str]:
+    """What each tool that sends something to peers says, by tool; all of these must say something."""
+    said = {}
+    for tool, arguments, is_ok in (
+        ("vdo_send", {"data": 1}, False),
+        ("vdo_state_set", {"key": "k", "value": 1}, True),
+        ("vdo_state_sync", {}, False),
+        ("vdo_state_sync", {"mode": "send"}, False),
+        ("vdo_state_delete", {"key": "k"}, True),
+    ):
+        if target and tool == "vdo_state_delete":
+            continue  # It has no target.
+        result = await ann.call(tool, **arguments, **target)
+        assert result["ok"] is is_ok
+        said[f"{tool} {arguments}"] = result["note"]
+    error = await ann.failure("vdo_file_send", **DATA, **target)
+    assert error["type"] == "tool_error"
+    return {**said, "vdo_file_send": error["message"]}
+
+
+@pytest.mark.parametrize(
+    ("gate", "reason"),
+    [
+        ({"allow_peer_stream_ids": ["bob"]}, 'reason: "peer not on allowlist"'),
+        ({"enforce_join_token": True, "join_token_secret": "sek"}, 'reason: "join token required"'),
+    ],
+)
+async def test_a_rejected_peer_is_named_with_the_reason_and_what_to_do(gate: dict[str, Any], reason: str) -> None:
+    async with signalling() as host, calling(host) as ann, calling(host) as eve:
+        await ann.connect("ann", **gate)
+        assert (await ann.failure("vdo_file_send", **DATA))["message"] == "no connected peers"
+        assert "note" not in await ann.call("vdo_send", data=1)
+        await eve.connect("eve")
+        await ann.event("sync_peer_rejected", stream_id="eve")
+        uuid = await ann.uuid("eve")
+        for target in ({}, {"target": "eve"}, {"uuid": uuid}):
+            for text in (await notes(ann, **target)).values():
+                assert f'"eve" is connected but not admitted ({reason}). Check join_token' in text
+                assert "vdo_sync_announce" in text
+        await ann.take()
+        sent = await ann.call("vdo_send", data=1)
+        assert (sent["failed"], sent["sent_count"]) == ({uuid: "not_admitted"}, 0)
+        assert (await ann.event("send_rejected"))["reason"] == "not_admitted"
+        error = await ann.failure("vdo_file_send", **DATA, target="nobody_required")
+        assert error["message"] == "no open channel to nobody_required: failed to send file.offer"
+        assert error["type"] == "tool_error"
+        assert not await eve.take(types=["data_received", "state_*", "file_*"])
+
+
+async def test_one_admitted_peer_is_enough_for_all() -> None:
+    async with signalling() as host, calling(host) as ann, calling(host) as bob, calling(host) as eve:
+        await ann.connect("ann", allow_peer_stream_ids=["bob"])
+        await bob.connect("bob")
+        await eve.connect("eve")
+        await ann.event("sync_peer_rejected", stream_id="eve")
+        await ann.until_knows("bob")
+        for tool, arguments in (
+            ("vdo_send", {"data": 1}),
+            ("vdo_state_set", {"key": "k"}),
+            ("vdo_state_sync", {}),
+            ("vdo_state_delete", {"key": "k"}),
+            ("vdo_file_send", DATA),
+        ):
+            result = await ann.call(tool, **arguments)
+            assert result["ok"] is True
+            assert not result.keys() & {"note", "failed"}
+
+
+async def test_words_of_a_peer_neither_choose_the_error_type_nor_disturb_the_reader() -> None:
+    async with signalling() as host, calling(host) as ann, Stranger(host, "mallory") as mallory:
+        await ann.connect("ann")
+        await mallory.view("ann")
+        mallory.greet()
+        await ann.until_knows("mallory")
+        reason = '\x1b[2J\u202einvalid\n\u2028"unknown session_id" required ' + "x" * 10_000
+        mallory.say(mallory.trust.frame(None, "sync.reject", {"reason": reason}))
+        await ann.event("sync_peer_rejected")
+        for text in (await notes(ann)).values():
+            assert text.isprintable()
+            assert "invalid 'unknown session_id' required xxx" in text
+            assert len(text) < 600
+        # A hello that passes ends it.
+        mallory.greet()
+        await ann.event("sync_peer_updated")
+        assert "note" not in await ann.call("vdo_send", data=1)
+
+
+async def test_a_peer_that_has_not_said_hello_is_waited_for() -> None:
+    async with signalling() as host, calling(host) as ann, Stranger(host, "mallory") as mallory:
+        await ann.connect("ann", require_session_mac=True)
+        await mallory.view("ann")
+        await ann.event("data_channel_open")
+        for text in (await notes(ann)).values():
+            assert "is connected but not admitted (no hello of it arrived yet)" in text
+        mallory.greet(public_key=None)
+        await ann.event("sync_peer_updated")
+        for text in (await notes(ann)).values():
+            assert '"mallory" is connected but not admitted (its handshake is not finished)' in text
+
+
+async def test_a_file_for_a_peer_that_was_rejected_since_says_why(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(os.urandom(1000))
+    async with signalling() as host, calling(host, files=(str(tmp_path),)) as ann, Stranger(host, "olga") as olga:
+        await ann.connect("ann", file_ack_timeout_ms=1, file_max_retries=1)
+        await olga.view("ann")
+        olga.greet()
+        await ann.until_knows("olga")
+        error = await ann.failure("vdo_file_send_path", file_path="x", transfer_id="t")
+        assert "timed out waiting for file.accept" in error["message"]
+        olga.say(olga.trust.frame(None, "sync.reject", {"reason": "required"}))
+        await ann.event("sync_peer_rejected")
+        for target in ({}, {"target": "olga"}):
+            error = await ann.failure("vdo_file_resume", transfer_id="t", **target)
+            assert error["type"] == "tool_error"
+            assert '"olga" is connected but not admitted (reason: "required")' in error["message"]

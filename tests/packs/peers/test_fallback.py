@@ -1,0 +1,48 @@
+"""Data that peers without a channel send through the signalling server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.packs.peers.callers import calling
+from tests.packs.peers.rooms import signalling
+from tests.packs.peers.stranger import Stranger
+
+OWN = ("data_received", "protocol_auth_failed")
+
+
+async def test_data_that_comes_through_the_signalling_server_is_delivered() -> None:
+    async with signalling() as host, calling(host) as ann, Stranger(host, "bob") as bob:
+        await ann.connect("ann")
+        joined = await bob.server_says("someonejoined")
+        for data in (
+            {"type": "bridge.keepalive"},
+            {"__vdo_mcp": "vdo_mcp_bridge_v1", "kind": "state.patch"},
+            {"n": 1},
+            0,
+        ):
+            await bob.tell(UUID=joined["UUID"], pipe=data, __fallback=True)
+        await bob.tell(pipe="for all", __fallback=True)
+        delivered: list[object] = [{"n": 1}, 0, "for all"]
+        for expected in delivered:
+            event = await ann.event("data_received")
+            assert (event["data"], event["fallback"], event["streamID"]) == (expected, True, "bob")
+
+
+@pytest.mark.parametrize(
+    "demands",
+    [{"require_session_mac": True}, {"allow_peer_stream_ids": ["bob"]},
+     {"enforce_join_token": True, "join_token_secret": "sek"}],
+)  # fmt: skip
+async def test_where_peers_must_prove_something_it_is_refused(demands: dict[str, Any]) -> None:
+    async with signalling() as host, calling(host) as ann, Stranger(host, "bob") as bob:
+        await ann.connect("ann", **demands)
+        await bob.server_says("someonejoined")
+        for _ in range(5):
+            await bob.tell(pipe="psst", __fallback=True)
+        # Behind all of these: what the server answers to us comes after what it handed on.
+        await bob.tell(request="seed", streamID="x")
+        await bob.server_says("seeded")
+        await ann.event("protocol_auth_failed", kind="fallback data")
+        assert not [event for event in await ann.take() if event["type"] in OWN]

@@ -1,0 +1,151 @@
+"""Who reaches a campaign server: tokens, TLS, reflection, and what a broken store says at the start."""
+
+import asyncio
+import datetime
+import ipaddress
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from tests.packs.tabletop.processes import free_port
+
+from hubbub import Secret, SettingsError
+from hubbub.packs.tabletop.campaign_server import main, running
+from hubbub.packs.tabletop.choosing import choose_backend
+from hubbub.packs.tabletop.failures import Unavailable
+from hubbub.packs.tabletop.grpc_backend import GrpcBackend
+from hubbub.packs.tabletop.model import GmMode
+from hubbub.packs.tabletop.rpc import ClientTls, ServerTls
+from hubbub.packs.tabletop.settings import TabletopSettings
+from hubbub.packs.tabletop.store_backend import StoreBackend
+
+
+def certificate(name: str = "localhost") -> ServerTls:
+    """A certificate for this machine that signs itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    names = [x509.DNSName(name), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    written = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return ServerTls(made.public_bytes(pem), written)
+
+
+async def test_only_callers_with_the_token_are_answered(tmp_path: Path) -> None:
+    store = StoreBackend(f"sqlite:///{tmp_path / 'table.db'}")
+    async with running(store, "127.0.0.1:0", token="right") as port:
+        for token in (None, "wrong", "righ"):
+            stranger = GrpcBackend(f"127.0.0.1:{port}", token=token)
+            with pytest.raises(Unavailable) as raised:
+                await stranger.create_campaign("A", GmMode.AI)
+            assert "HUBBUB_TABLETOP_TOKEN" in raised.value.reason
+            assert "right" not in raised.value.reason
+            await stranger.check()  # Health is for everybody.
+            await stranger.close()
+        friend = GrpcBackend(f"127.0.0.1:{port}", token="right")
+        assert (await friend.create_campaign("A", GmMode.AI)).name == "A"
+        await friend.close()
+
+
+def test_a_token_that_cannot_be_sent_is_refused_at_the_start() -> None:
+    with pytest.raises(SettingsError, match="printable ASCII"):
+        choose_backend(TabletopSettings(addr="localhost:1", token=Secret("ünïcode")))
+
+
+async def test_tls_works_with_an_authority_and_refuses_other_servers(tmp_path: Path) -> None:
+    tls = certificate()
+    ca_file = tmp_path / "ca.pem"
+    ca_file.write_bytes(tls.certificate)
+    store = StoreBackend(f"sqlite:///{tmp_path / 'table.db'}")
+    async with running(store, "127.0.0.1:0", token="t", tls=tls) as port:
+        settings = TabletopSettings(addr=f"127.0.0.1:{port}", token=Secret("t"), ca_file=str(ca_file), deadline_s=20)
+        backend = choose_backend(settings)
+        assert (await backend.create_campaign("A", GmMode.AI)).name == "A"
+        await backend.close()
+        for wrong in (None, ClientTls(certificate().certificate)):
+            stranger = GrpcBackend(f"127.0.0.1:{port}", deadline_s=1, token="t", tls=wrong)
+            with pytest.raises(Unavailable):
+                await stranger.check()
+            await stranger.close()
+
+
+@pytest.mark.parametrize("token", [None, "secret"])
+async def test_tools_such_as_grpcurl_find_the_services(tmp_path: Path, token: str | None) -> None:
+    store = StoreBackend(f"sqlite:///{tmp_path / 'table.db'}")
+    async with running(store, "127.0.0.1:0", token=token) as port:
+        # A client that nobody here wrote, and that blocks: so in a process of its own.
+        listing = (
+            "import grpc, sys\n"
+            "from grpc_reflection.v1alpha.proto_reflection_descriptor_database import "
+            "ProtoReflectionDescriptorDatabase as Database\n"
+            f"with grpc.insecure_channel('127.0.0.1:{port}') as channel:\n"
+            "    print(*Database(channel).get_services())\n"
+        )
+        done = await _run(listing)
+    if token is None:
+        assert done.returncode == 0, done.stderr
+        assert {name.rpartition(".")[2] for name in done.stdout.split()} == {
+            "CampaignService", "DualityService", "Health", "ServerReflection", "SessionService",
+        }  # fmt: skip
+    else:
+        assert "UNAUTHENTICATED" in done.stderr
+
+
+async def _run(program: str) -> subprocess.CompletedProcess[str]:
+    return await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )
+
+
+def test_an_address_of_the_network_needs_a_token_and_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HUBBUB_TABLETOP_TOKEN", "t")
+    with pytest.raises(SettingsError, match="--insecure"):
+        main(["--addr", "0.0.0.0:0"])
+    with pytest.raises(SettingsError, match="go together"):
+        main(["--addr", "0.0.0.0:0", "--tls-cert", str(tmp_path / "no.pem")])
+    with pytest.raises(SettingsError, match="cannot be read"):
+        main(["--addr", "0.0.0.0:0", "--tls-cert", str(tmp_path / "no.pem"), "--tls-key", str(tmp_path / "no.pem")])
+
+
+@pytest.mark.parametrize("kind", ["corrupt", "folder", "postgresql"])
+def test_a_store_that_does_not_work_is_logged_soon_after_the_start(tmp_path: Path, kind: str) -> None:
+    broken = tmp_path / "broken.db"
+    broken.write_bytes(b"not a database at all" * 100)
+    url = {
+        "corrupt": f"sqlite:///{broken}",
+        "folder": f"sqlite:///{broken}/under/a/file.db",
+        "postgresql": f"postgresql://user:hunter2@127.0.0.1:{free_port()}/table",
+    }[kind]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hubbub", "serve", "--pack", "tabletop", "--transport", "stdio", "--log-format", "json"],
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "HUBBUB_TABLETOP_DATABASE": url},
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        assert '"event":"store_failed"' in line
+        assert "hunter2" not in line
+    finally:
+        process.kill()
+        process.communicate()

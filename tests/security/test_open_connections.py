@@ -1,0 +1,137 @@
+"""When the credentials of open connections are checked again, and what ends a connection."""
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+import pytest
+from tests.http.keyring import Keyring
+from tests.security.tokens import KEYS, NOW, SETTINGS, Clock, claims, sign
+
+from hubbub import Principal, bounds
+from hubbub.protocol.http_headers import Headers
+from hubbub.protocol.refusal import Refusal
+from hubbub.security.gate import EdgeSettings, Gate, unauthorized
+from hubbub.security.jwt import BearerTokens
+from hubbub.security.keys import ApiKeys
+from hubbub.security.open_connections import OpenConnections
+
+SWEEP_S = 1.0
+PROMISE_S = 5.0
+
+
+async def settled() -> None:
+    """Let checks that were started come to their end."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def authenticated(gate: Gate, headers: Headers) -> Principal:
+    principal = await gate.authenticate(headers)
+    assert isinstance(principal, Principal), principal
+    return principal
+
+
+def with_key(key: dict[str, str]) -> Headers:
+    return Headers([(b"x-api-key", key["X-API-Key"].encode())])
+
+
+async def test_a_withdrawn_key_ends_its_connections_within_five_seconds(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "hubbub.security")
+    clock = Clock()
+    clock.now = 0.0
+    ring = Keyring(tmp_path / "keys.toml")
+    ada, bob = with_key(ring.add("ada")), with_key(ring.add("bob"))
+    gate = Gate(EdgeSettings(), [ApiKeys(ring.path, monotonic=clock)])
+    connections = OpenConnections(gate.authenticate, clock=clock)
+    ended: list[str] = []
+    for headers, name in ((ada, "ada"), (ada, "ada"), (bob, "bob")):
+        connections.add(headers, await authenticated(gate, headers), partial(ended.append, name))
+    for _ in range(10):
+        clock.now += SWEEP_S
+        connections.sweep()
+        await settled()
+    assert ended == []
+    withdrawn_at = clock.now
+    ring.withdraw("ada")
+    while not ended:
+        clock.now += SWEEP_S
+        connections.sweep()
+        await settled()
+    assert ended == ["ada", "ada"]
+    assert clock.now - withdrawn_at <= PROMISE_S - SWEEP_S
+    told = [record for record in caplog.records if record.message == "credential_withdrawn"]
+    fields = [vars(record) for record in told]
+    assert [(field["principal"], field["connections"]) for field in fields] == [("key:ada", 2)]
+
+
+async def test_an_expired_token_ends_its_connection() -> None:
+    clock = Clock()
+    token = sign(claims(exp=NOW + 60))
+    headers = Headers([(b"authorization", f"Bearer {token}".encode())])
+    gate = Gate(EdgeSettings(), [BearerTokens(SETTINGS, KEYS, clock=clock)])
+    connections = OpenConnections(gate.authenticate, clock=clock)
+    ended = []
+    connection = connections.add(headers, await authenticated(gate, headers), lambda: ended.append(clock.now))
+    while not ended:
+        clock.now += SWEEP_S
+        connections.sweep()
+        await settled()
+    assert connection.refusal is not None
+    assert connection.refusal.status == 401
+    assert NOW + 60 <= ended[0] <= NOW + 60 + bounds.CLOCK_LEEWAY_S + PROMISE_S
+
+
+async def test_a_credential_that_cannot_be_checked_now_ends_nothing_and_holds_up_no_other() -> None:
+    loop = asyncio.get_running_loop()
+    outcomes: dict[bytes | None, asyncio.Future[Principal | Refusal]]
+    outcomes = {name: loop.create_future() for name in (b"slow", b"unknown", b"gone")}
+    outcomes[b"unknown"].set_result(Refusal(503, "later"))
+    outcomes[b"gone"].set_result(unauthorized("no"))
+
+    async def authenticate(headers: Headers) -> Principal | Refusal:
+        return await outcomes[headers.raw(b"x-api-key")]
+
+    clock = Clock()
+    connections = OpenConnections(authenticate, clock=clock)
+    ended: list[bytes] = []
+    for name in (b"slow", b"unknown", b"gone"):
+        connections.add(Headers([(b"x-api-key", name)]), Principal("p"), partial(ended.append, name))
+    connections.sweep()
+    await settled()
+    assert ended == [b"gone"]
+    clock.now += bounds.CREDENTIAL_CHECK_S
+    connections.sweep()
+    outcomes[b"slow"].set_result(Principal("p", frozenset({"other scopes"})))
+    await settled()
+    assert ended == [b"gone", b"gone", b"slow"]
+
+
+async def test_a_connection_that_ended_by_itself_is_not_checked() -> None:
+    asked = []
+
+    async def authenticate(headers: Headers) -> Principal | Refusal:
+        asked.append(headers)
+        return unauthorized("no")
+
+    connections = OpenConnections(authenticate, clock=Clock())
+    connection = connections.add(Headers([]), Principal("p"), lambda: None)
+    connections.remove(connection)
+    connections.sweep()
+    await settled()
+    assert (asked, len(connections)) == ([], 0)
+
+
+def test_a_key_that_expired_or_was_withdrawn_is_lost_and_other_names_are_not(tmp_path: Path) -> None:
+    ring = Keyring(tmp_path / "keys.toml")
+    ring.add("ada")
+    clock = Clock()
+    keys = ApiKeys(ring.path, monotonic=clock)
+    gate = Gate(EdgeSettings(), [BearerTokens(SETTINGS, KEYS), keys])
+    assert not gate.is_revoked("key:ada")
+    ring.withdraw("ada")
+    clock.now += bounds.KEY_FILE_CHECK_S
+    assert gate.is_revoked("key:ada")
+    assert not gate.is_revoked("alice")

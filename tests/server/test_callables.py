@@ -1,0 +1,146 @@
+"""What can be a handler besides a plain function, and what is refused when it is registered."""
+
+import functools
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+from tests.server.conversation import MODERN, PLAIN, conversing
+
+from hubbub import Context, DefinitionError, Server, Tool
+
+
+def convert(amount: float, rate: float, unit: str = "EUR") -> str:
+    """Convert money.
+
+    Args:
+        amount: How much.
+    """
+    return f"{amount * rate} {unit}"
+
+
+class Greeter:
+    """Greets people."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    async def __call__(self, name: str, context: Context) -> str:
+        return f"{self.word} {name}, {context.caller.revision.era}"
+
+
+async def test_a_partial_is_a_tool_whose_bound_arguments_callers_cannot_give() -> None:
+    server = Server("s")
+    server.tool(functools.partial(convert, rate=2.0))
+    async with conversing(server, PLAIN) as client:
+        (entry,) = (await client.result("tools/list"))["tools"]
+        assert (entry["name"], entry["description"]) == ("convert", "Convert money.")
+        assert list(entry["inputSchema"]["properties"]) == ["amount", "unit"]
+        assert entry["inputSchema"]["properties"]["amount"]["description"] == "How much."
+        assert await client.result("convert", {"amount": 3.0}) == "6.0 EUR"
+        error = await client.error("convert", {"amount": 3.0, "rate": 9.0})
+        assert error["message"] == "unknown argument `rate`; allowed arguments: amount, unit"
+
+
+async def test_a_partial_with_positions_bound_is_a_tool() -> None:
+    server = Server("s")
+    server.tools.register(Tool(functools.partial(convert, 10.0), name="ten"))
+    async with conversing(server, PLAIN) as client:
+        assert await client.result("ten", {"rate": 2.0}) == "20.0 EUR"
+
+
+async def test_a_callable_object_is_a_tool_with_the_name_of_its_class() -> None:
+    server = Server("s")
+    server.tool(Greeter("Hello"))
+    async with conversing(server, MODERN) as client:
+        (entry,) = (await client.result("tools/list"))["tools"]
+        assert (entry["name"], entry["description"]) == ("Greeter", "Greets people.")
+        result = await client.call("Greeter", {"name": "Ada"})
+        assert result["content"][0]["text"] == "Hello Ada, modern"
+
+
+async def test_partials_and_callable_objects_are_resources_and_prompts() -> None:
+    class Write:
+        def __call__(self, topic: str) -> str:
+            """Write about something."""
+            return f"Write about {topic}"
+
+    def page(number: str, book: str) -> str:
+        """A page of a book."""
+        return f"{book}, page {number}"
+
+    server = Server("s")
+    server.prompt(Write())
+    server.resource("book://{number}")(functools.partial(page, book="Emma"))
+    async with conversing(server, PLAIN) as client:
+        (template,) = (await client.result("resources/templates/list"))["resourceTemplates"]
+        assert (template["name"], template["description"]) == ("page", "A page of a book.")
+        read = await client.result("resources/read", {"uri": "book://7"})
+        assert read["contents"][0]["text"] == "Emma, page 7"
+        (prompt,) = (await client.result("prompts/list"))["prompts"]
+        assert (prompt["name"], prompt["description"]) == ("Write", "Write about something.")
+        got = await client.result("prompts/get", {"name": "Write", "arguments": {"topic": "tea"}})
+        assert got["messages"][0]["content"]["text"] == "Write about tea"
+
+
+async def test_a_failing_partial_fails_like_any_function(caplog: pytest.LogCaptureFixture) -> None:
+    def breaks(why: str) -> str:
+        raise RuntimeError(why)
+
+    server = Server("s")
+    server.tool(name="breaks")(functools.partial(breaks, why="broken"))
+    async with conversing(server, PLAIN) as client:
+        assert await client.error("breaks") == {"code": -32002, "message": "broken"}
+    assert "breaks failed" in caplog.text
+
+
+async def test_the_registry_takes_a_function_as_a_tool() -> None:
+    server = Server("s")
+    server.tools.register(convert)
+    assert server.tools.names() == ["convert"]
+
+
+def numbers() -> Iterator[int]:
+    yield 1
+
+
+async def more_numbers() -> AsyncIterator[int]:
+    yield 1
+
+
+class Numbers:
+    def __call__(self) -> Iterator[int]:
+        yield 1
+
+
+@pytest.mark.parametrize("function", [numbers, more_numbers, Numbers(), functools.partial(numbers)])
+def test_generators_are_refused_when_they_are_registered(function: Callable[..., Any]) -> None:
+    server = Server("s")
+    registrations = (server.tool, server.tools.register, server.prompt, server.resource("numbers://all"))
+    for register in registrations:
+        with pytest.raises(DefinitionError, match="is a generator, and a handler returns one result; return a list"):
+            register(function)
+
+
+def test_what_cannot_be_called_is_refused_with_advice() -> None:
+    server = Server("s")
+    with pytest.raises(DefinitionError, match="3 is not a function"):
+        server.tools.register(3)  # type: ignore[arg-type]
+    with pytest.raises(DefinitionError, match="put the decorator below `@classmethod`"):
+
+        class Tools:
+            @server.tool
+            @classmethod
+            def make(cls) -> str:
+                return "made"
+
+
+def test_a_completion_that_gives_no_list_is_refused() -> None:
+    server = Server("s")
+    with pytest.raises(DefinitionError, match="a function that returns a list of strings"):
+        server.completion("prompt", "argument")(more_numbers)
+
+
+def test_a_lifespan_that_opens_nothing_is_refused() -> None:
+    with pytest.raises(DefinitionError, match="@asynccontextmanager"):
+        Server("s", lifespan=more_numbers)  # type: ignore[arg-type]

@@ -1,0 +1,367 @@
+"""What of a settings file counts, by where it lies and whether it is trusted."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hubbub import HubSettings, SettingsError, ToolSettings, ViewSettings
+from hubbub.pack import data_folder
+from hubbub.settings import ServeSettings, gather, read_settings
+from hubbub.settings.fields import settings_of
+from hubbub.settings.file import SettingsFile
+from hubbub.settings.file_keys import harmless_part
+from hubbub.settings.servers import ServerSettings
+from hubbub.settings.sources import Sources
+from hubbub.settings.trust import files_in, read_folder_file, trust, trust_record_path, trusted_folders
+
+pytestmark = pytest.mark.usefixtures("own_folders")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def write(folder: Path, text: str) -> None:
+    (folder / "hubbub.toml").write_text(text)
+
+
+def write_own(text: str) -> Path:
+    folder = Path(os.environ["XDG_CONFIG_HOME"], "hubbub")
+    folder.mkdir(exist_ok=True)
+    write(folder, text)
+    return folder
+
+
+def trust_here() -> None:
+    trust(read_folder_file("hubbub.toml", is_to_be_trusted=True))
+
+
+def found() -> Sources:
+    return gather({}, {}, drops_untrusted=True)
+
+
+def settings() -> ServeSettings:
+    return read_settings(ServeSettings, found())
+
+
+# -- which settings need trust -------------------------------------------------------
+
+
+def test_only_these_settings_are_harmless() -> None:
+    """Whoever adds one here says why: it must neither start, open, loosen nor move a limit."""
+    harmless = {
+        kind.__name__: {setting.key for setting in settings_of(kind) if setting.is_harmless}
+        for kind in (ServeSettings, HubSettings, ViewSettings, ServerSettings, ToolSettings)
+    }
+    assert harmless == {
+        "ServeSettings": {"view", "tool_names"},
+        "HubSettings": {"search", "name_limit"},
+        "ViewSettings": {"servers", "include", "exclude", "read_only", "search", "descriptions"},
+        "ServerSettings": set(),
+        "ToolSettings": set(),
+    }
+
+
+def test_a_file_is_told_apart_key_by_key() -> None:
+    tree = {
+        "port": 1,
+        "view": "v",
+        "hub": {"search": "on", "reload": False, "new": 1},
+        "views": {"v": {"read_only": True, "new": 1}, "empty": {}, "wrong": 3},
+        "servers": {"x": {"command": "y", "read_only": True, "tools": {"t": {"hidden": True}}}, "wrong": 3},
+        "packs": {"p": {"a": {"b": 1}, "c": 2}, "empty": {}},
+        "new": {"x": 1},
+    }
+    assert harmless_part(tree) == (
+        {"view": "v", "hub": {"search": "on"}, "views": {"v": {"read_only": True}, "empty": {}}},
+        (
+            ("port",),
+            ("hub", "reload"),
+            ("hub", "new"),
+            ("views", "v", "new"),
+            ("views", "wrong"),
+            ("servers", "x", "command"),
+            ("servers", "x", "read_only"),
+            ("servers", "x", "tools", "t", "hidden"),
+            ("servers", "wrong"),
+            ("packs", "p", "a", "b"),
+            ("packs", "p", "c"),
+            ("packs", "empty"),
+            ("new",),
+        ),
+    )
+
+
+@pytest.mark.parametrize("text", ["servers = 3", "views = 3", "hub = 'x'", "packs = []", "[[views]]\nx = 1"])
+def test_what_is_no_section_is_refused_as_well(here: Path, text: str) -> None:
+    write(here, text)
+    assert len(found().refused) == 1
+    file = found().file
+    assert file is not None
+    assert file.tree == {}
+
+
+def test_reading_a_file_without_trust_is_an_error_unless_it_is_asked_for(here: Path) -> None:
+    write(here, "port = 1\ntool_names = 'safe'\n")
+    with pytest.raises(SettingsError, match=r"is not trusted.* port; .*hubbub trust"):
+        gather({}, {})
+    assert (settings().port, settings().tool_names) == (3000, "safe")
+    trust_here()
+    assert read_settings(ServeSettings, gather({}, {})).port == 1
+
+
+def test_many_keys_and_odd_names_stay_one_line(here: Path) -> None:
+    write(here, "\n".join(f"key{number} = 1" for number in range(50)) + '\n"a\\u001bb" = 1\n')
+    assert found().refusal.endswith("hubbub trust`, or name the file to use with --config (HUBBUB_CONFIG)")
+    assert "key19 and 31 more" in found().refusal
+    write(here, '"a\\u001bb" = 1\n')
+    assert "\x1b" not in found().refusal
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("x = " + "[" * 5000, "nests deeper than 32 levels"),
+        ("[" + ".".join("a" * 5000) + "]", "nests deeper than 32 levels"),
+        ("#" * 2_000_000, "is larger than 1048576 bytes"),
+        (None, "is not a file"),
+    ],
+    ids=["lists", "sections", "size", "pipe"],
+)
+def test_a_file_that_cannot_be_read_well_is_refused_in_one_line(here: Path, text: str | None, problem: str) -> None:
+    if text is None:
+        os.mkfifo(here / "hubbub.toml")
+    else:
+        write(here, text)
+    with pytest.raises(SettingsError, match=problem):
+        found()
+
+
+# -- precedence ----------------------------------------------------------------------
+
+
+def test_the_users_own_file_counts_last_and_needs_no_trust(here: Path, tmp_path: Path) -> None:
+    own = write_own("port = 1\nhost = 'own'\n[packs.p]\na = 1\nb = 1\n[hub]\nsearch = 'off'\n")
+    assert (settings().port, settings().host) == (1, "own")
+    write(here, "port = 2\n[packs.p]\nb = 2\n")
+    trust_here()
+    assert (settings().port, settings().host) == (2, "own")
+    file = found().file
+    assert file is not None
+    assert file.tree["packs"] == {"p": {"a": 1, "b": 2}}
+    assert file.place(("port",)) == "hubbub.toml line 1: port"
+    assert file.place(("host",)) == f"{own / 'hubbub.toml'} line 2: host"
+    assert file.paths == ("hubbub.toml", str(own / "hubbub.toml"))
+    (tmp_path / "named.toml").write_text("port = 3\n")
+    named = read_settings(ServeSettings, gather({"--config": str(tmp_path / "named.toml")}, {}))
+    assert (named.port, named.host) == (3, "own")
+    assert read_settings(ServeSettings, gather({}, {"HUBBUB_PORT": "4"})).port == 4
+    by_code = gather({}, {"HUBBUB_PORT": "4"}, arguments={"port": 5})
+    assert read_settings(ServeSettings, by_code).port == 5
+
+
+def test_an_untrusted_file_never_wins_over_the_users_own(here: Path) -> None:
+    write_own("tool_names = 'exact'\n[views.v]\nread_only = true\nexclude = ['x']\n[hub]\nsearch = 'off'\n")
+    write(
+        here, "tool_names = 'safe'\nview = 'v'\n[views.v]\nread_only = false\n[hub]\nsearch = 'on'\nname_limit = 32\n"
+    )
+    assert (settings().tool_names, settings().view) == ("exact", "v")
+    file = found().file
+    assert file is not None
+    assert file.tree["views"] == {"v": {"read_only": True, "exclude": ["x"]}}
+    assert file.tree["hub"] == {"search": "off", "name_limit": 32}
+
+
+def test_a_server_is_taken_whole_from_one_file() -> None:
+    own = SettingsFile("own", "", {"servers": {"x": {"url": "https://a", "headers": {"K": "secret"}}, "y": {}}})
+    file = SettingsFile("file", "", {"servers": {"x": {"url": "https://b"}}}).over(own)
+    assert file.tree == {"servers": {"x": {"url": "https://b"}, "y": {}}}
+
+
+def test_relative_paths_of_the_users_own_file_lead_to_where_it_lies(here: Path) -> None:
+    text = """
+key_file = "keys.toml"
+jwt_keys = "https://example.com/jwks"
+mcp_json = "~/mcp.json"
+target = "tools.py:server"
+[servers.a]
+command = "./run"
+cwd = "work"
+args = ["x.py"]
+[servers.b]
+command = "npx"
+[servers.c]
+target = "shop.tools:server"
+"""
+    own = write_own(text)
+    file = found().file
+    assert file is not None
+    assert file.tree == {
+        "key_file": str(own / "keys.toml"),
+        "jwt_keys": "https://example.com/jwks",
+        "mcp_json": str(Path.home() / "mcp.json"),
+        "target": str(own / "tools.py:server"),
+        "servers": {
+            "a": {"command": str(own / "./run"), "cwd": str(own / "work"), "args": ["x.py"]},
+            "b": {"command": "npx"},
+            "c": {"target": "shop.tools:server"},
+        },
+    }
+
+
+def test_the_users_own_folder_needs_no_trust_when_it_is_the_working_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(write_own("port = 1\n"))
+    assert settings().port == 1
+    assert found().refused == ()
+
+
+# -- what is remembered ----------------------------------------------------------------
+
+
+def test_the_files_that_a_value_names_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = (
+        "run.sh",
+        "a b.py",
+        "x.py",
+        "pkg/mod.py",
+        "pkg/__init__.py",
+        "tool/__main__.py",
+        "sub/y.py",
+        "z.json",
+        "node.js",
+        "web/index.js",
+    )
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    monkeypatch.setenv("PLACE", str(tmp_path))
+
+    def files(tree: object) -> set[str]:
+        return {os.path.relpath(path, tmp_path) for path in files_in(tree, str(tmp_path))}
+
+    assert files({"command": "./run.sh"}) == {"run.sh"}
+    assert files({"args": ["a b.py", "--file=z.json", "sub", 3, True]}) == {"a b.py", "z.json"}
+    assert files("bash -c 'python x.py; true'") == {"x.py"}
+    assert files({"target": "x.py:server"}) == {"x.py"}
+    assert files({"target": "pkg.mod:server"}) == {"pkg/mod.py"}
+    assert files(["-m", "tool", "pkg"]) == {"tool/__main__.py", "pkg/__init__.py"}
+    assert files(["./tool", "./x", "./node", "./web"]) == {"tool/__main__.py", "x.py", "node.js", "web/index.js"}
+    assert files(["-r./node.js"]) == {"node.js"}
+    assert files({"cwd": "sub", "args": ["y.py", "x.py"]}) == {"sub/y.py", "x.py"}
+    assert files([str(tmp_path / "x.py"), "${PLACE}/run.sh", "${NONE:-sub}/y.py"]) == {"x.py", "run.sh", "sub/y.py"}
+    assert files(["none.py", "\0", "", "~nobody/x"]) == set()
+
+
+def test_the_programs_of_an_mcp_json_count_too(here: Path) -> None:
+    write(here, 'mcp_json = "clients/mcp.json"\n')
+    (here / "clients").mkdir()
+    (here / "clients/mcp.json").write_text('{"mcpServers": {"a": {"command": "python", "args": ["a.py"]}}}')
+    (here / "a.py").touch()
+    trust_here()
+    assert found().refused == ()
+    for name in ("a.py", "clients/mcp.json"):
+        before = (here / name).read_text()
+        (here / name).write_text(before + " ")
+        assert f"a change in {name}" in found().problem
+        (here / name).write_text(before)
+    assert found().refused == ()
+
+
+def test_the_settings_file_is_named_before_the_files_that_it_newly_refers_to(here: Path) -> None:
+    for name in ("a.json", "b.json"):
+        (here / name).touch()
+    write(here, 'mcp_json = "b.json"\n')
+    trust_here()
+    write(here, 'mcp_json = "a.json"\n')
+    assert "a change in hubbub.toml, a.json, b.json" in found().problem
+
+
+@pytest.mark.parametrize("change", ["written", "gone", "new", "link"])
+def test_a_file_that_comes_goes_or_is_swapped_is_a_change(here: Path, change: str) -> None:
+    write(here, '[servers.a]\ncommand = "sh"\nargs = ["a.sh", "b.sh"]\n')
+    (here / "a.sh").write_text("true")
+    (here / "other.sh").write_text("false")
+    trust_here()
+    assert found().refused == ()
+    match change:
+        case "written":
+            (here / "a.sh").write_text("eval")
+        case "gone":
+            (here / "a.sh").unlink()
+        case "new":
+            (here / "b.sh").write_text("true")
+        case "link":
+            (here / "a.sh").unlink()
+            (here / "a.sh").symlink_to("other.sh")
+    assert "b.sh" in found().problem if change == "new" else "a.sh" in found().problem
+
+
+def test_a_settings_file_that_is_a_link_is_known_by_what_is_in_it(here: Path, tmp_path: Path) -> None:
+    (tmp_path / "one.toml").write_text("port = 1\n")
+    (tmp_path / "two.toml").write_text("port = 2\n")
+    (here / "hubbub.toml").symlink_to(tmp_path / "one.toml")
+    trust_here()
+    assert settings().port == 1
+    (here / "hubbub.toml").unlink()
+    (here / "hubbub.toml").symlink_to(tmp_path / "two.toml")
+    assert settings().port == 3000
+
+
+def test_trust_holds_for_one_folder_however_it_is_entered(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(here, "port = 1\n")
+    trust_here()
+    (tmp_path / "link").symlink_to(here)
+    monkeypatch.chdir(tmp_path / "link")
+    assert settings().port == 1
+    (tmp_path / "copy").mkdir()
+    write(tmp_path / "copy", "port = 1\n")
+    monkeypatch.chdir(tmp_path / "copy")
+    assert settings().port == 3000
+
+
+def test_what_is_remembered_is_what_was_shown(here: Path) -> None:
+    write(here, "port = 1\n")
+    shown = read_folder_file("hubbub.toml", is_to_be_trusted=True)
+    write(here, "port = 2\n")
+    trust(shown)
+    assert settings().port == 3000
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files have no modes there")
+@pytest.mark.parametrize("place", ["record", "folder", "data"])
+def test_what_others_can_write_is_not_believed(here: Path, place: str) -> None:
+    write(here, "port = 1\n")
+    trust_here()
+    assert settings().port == 1
+    record = trust_record_path(str(here))
+    path = {"record": record, "folder": record.parent, "data": data_folder()}[place]
+    path.chmod(path.stat().st_mode | 0o020)
+    assert settings().port == 3000
+    if place != "record":
+        with pytest.raises(SettingsError, match="chmod"):
+            trust_here()
+
+
+def test_a_damaged_record_is_no_trust(here: Path) -> None:
+    write(here, "port = 1\n")
+    trust_here()
+    trust_record_path(str(here)).write_bytes(b"\xff{")
+    assert settings().port == 3000
+    assert trusted_folders() == []
+    assert oct(trust_record_path(str(here)).stat().st_mode)[-3:] == "600"
+
+
+def test_a_file_that_refers_to_too_many_files_cannot_be_trusted(here: Path) -> None:
+    for number in range(300):
+        (here / f"f{number}").touch()
+    write(here, f"pack = {[f'f{number}' for number in range(300)]!r}\n")
+    assert found().refused == (("pack",),)
+    with pytest.raises(SettingsError, match="more than 256 files"):
+        trust_here()

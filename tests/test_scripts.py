@@ -1,0 +1,143 @@
+"""`make test` on every supported Python (which are found, what the last lines say), and the smoke test."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+TOOLS = ("bash", "cat", "dirname", "env", "head", "mkdir", "rm", "sed", "sh", "sort")
+CLASSIFIERS = "".join(
+    f'    "Programming Language :: Python :: {version}",\n' for version in ("3 :: Only", "3.11", "3.12")
+)
+
+# Stands in for an interpreter: passes the probe, says which version it is, "runs" pytest with a given outcome.
+PYTHON = """#!/bin/sh
+for word; do
+    case $word in
+    --junit-xml=*)
+        echo "Ran $0 $*" | sed "s|$PWD/||"
+        echo '<testsuites><testsuite name="pytest" {counts} time="1.0"></testsuite></testsuites>' >"${{word#*=}}"
+        exit {status} ;;
+    esac
+done
+[ "$#" -gt 2 ] || echo 3.11
+"""
+GREEN = 'errors="0" failures="0" skipped="2" tests="12"'
+RED = 'errors="1" failures="2" skipped="0" tests="10"'
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+class Checkout:
+    """A copy of the scripts, on a machine that has no Python but what a test puts there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.path, self.pyenv = folder / "checkout", folder / "bin", folder / "pyenv"
+        for name in ("pythons", "test"):
+            write(self.folder / "scripts" / name, (SCRIPTS / name).read_text())
+        write(self.folder / "scripts" / "setup", "#!/bin/sh\necho set up $2 with $PYTHON\n")
+        write(self.folder / "pyproject.toml", CLASSIFIERS)
+        self.path.mkdir()
+        for tool in TOOLS:
+            (self.path / tool).symlink_to(shutil.which(tool) or pytest.fail(f"no {tool} here"))
+
+    def run(self, script: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": str(self.path), "PYENV_ROOT": str(self.pyenv), **variables}
+        command = [str(self.folder / "scripts" / script), *arguments]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+
+    def install(self, version: str, counts: str = GREEN, status: int = 0) -> None:
+        """Put an interpreter on PATH and into the environment that the tests of its version run in."""
+        python = PYTHON.format(counts=counts, status=status)
+        write(self.path / f"python{version}", python)
+        write(self.folder / (".venv" if version == "3.11" else f".venv-{version}") / "bin" / "python", python)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    return Checkout(tmp_path)
+
+
+def test_an_interpreter_that_does_not_run_is_passed_over(checkout: Checkout) -> None:
+    write(checkout.path / "python3.12", "#!/bin/sh\necho 'pyenv: python3.12: command not found' >&2\nexit 127\n")
+    for patch in ("3.12.9", "3.12.10", "3.10.1"):
+        write(checkout.pyenv / "versions" / patch / "bin" / "python", "#!/bin/sh\n")
+    assert checkout.run("pythons").stdout.splitlines() == [
+        "3.11",
+        f"3.12 {checkout.pyenv}/versions/3.12.10/bin/python",
+    ]
+
+
+def test_the_last_lines_name_the_versions_that_ran_and_add_them_up(checkout: Checkout) -> None:
+    checkout.install("3.11")
+    checkout.install("3.12")
+    done = checkout.run("test", "-k", "framing")
+    assert done.returncode == 0, done.stderr
+    ran = [line.split() for line in done.stdout.splitlines() if line.startswith("Ran")]
+    assert [line[1] for line in ran] == [".venv/bin/python", ".venv-3.12/bin/python"]
+    assert all(line[-2:] == ["-k", "framing"] for line in ran)
+    assert ["--ignore=tests/browser" in line for line in ran] == [False, True]
+    assert done.stdout.splitlines()[-3:] == [
+        "Python 3.11  10 passed, 0 failed, 2 skipped: everything",
+        "Python 3.12  10 passed, 0 failed, 2 skipped: what needs no desktop, browser or Node",
+        "20 passed, 0 failed, 4 skipped",
+    ]
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.12"])
+def test_a_failure_on_any_version_fails_the_whole_and_the_others_run(checkout: Checkout, version: str) -> None:
+    checkout.install("3.11")
+    checkout.install("3.12")
+    checkout.install(version, RED, status=1)
+    done = checkout.run("test")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1] == "17 passed, 3 failed, 2 skipped"
+
+
+def test_a_version_that_is_not_here_is_named(checkout: Checkout) -> None:
+    checkout.install("3.11")
+    done = checkout.run("test")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-2] == "Python 3.12  not found, neither on PATH nor under pyenv"
+
+
+def test_one_python_can_be_tested_alone(checkout: Checkout) -> None:
+    checkout.install("3.11")
+    checkout.install("3.12")
+    done = checkout.run("test", ONE_PYTHON="1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-2:] == [
+        "Python 3.11  10 passed, 0 failed, 2 skipped: everything",
+        "10 passed, 0 failed, 2 skipped",
+    ]
+
+
+def test_a_version_that_cannot_be_set_up_fails_the_whole(checkout: Checkout) -> None:
+    checkout.install("3.11")
+    checkout.install("3.12")
+    write(checkout.folder / "scripts" / "setup", "#!/bin/sh\nexit 1\n")
+    done = checkout.run("test")
+    assert done.returncode == 1
+    assert "Python 3.12  could not be set up" in done.stdout
+
+
+def test_a_selection_that_only_the_first_version_has_is_no_failure(checkout: Checkout) -> None:
+    checkout.install("3.11")
+    checkout.install("3.12", 'errors="0" failures="0" skipped="0" tests="0"', status=5)
+    assert checkout.run("test", "-k", "browser").returncode == 0
+    checkout.install("3.11", 'errors="0" failures="0" skipped="0" tests="0"', status=5)
+    assert checkout.run("test", "-k", "nothing").returncode == 5
+
+
+def test_the_smoke_test_calls_an_example_over_stdio_and_http() -> None:
+    done = subprocess.run([sys.executable, SCRIPTS / "smoke.py"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert [line.rpartition(": ")[2] for line in done.stdout.splitlines()] == ["ok"] * 4
