@@ -290,3 +290,34 @@ def test_a_socket_that_says_that_it_is_connected_is(kind: type[socket.socket], m
 
     with asyncio.Runner(loop_factory=make_loop) as runner:
         runner.run(ask_once())
+
+
+async def test_a_closed_client_opens_no_connection() -> None:
+    async with nothing_left(), serving(OK, OK) as served:
+        client = HttpClient(ANY_ADDRESS)
+        assert await ask(client, served) == b"ok"
+        await client.close()
+        with pytest.raises(ConnectionFailed, match="closed") as refused:
+            await ask(client, served)
+        assert not refused.value.may_have_executed
+        with pytest.raises(ConnectionFailed, match="closed"):
+            await client.open_websocket(served.url.replace("http", "ws"), headers={}, protocols=(), limit=100)
+        assert served.connections == 1
+
+
+async def test_a_request_that_got_its_turn_before_the_client_was_closed_opens_no_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bounds, "IN_FLIGHT", 1)
+    unfinished = OK.replace(b"length: 2", b"length: 5")
+    async with nothing_left(), serving(unfinished) as served:
+        client = HttpClient(ANY_ADDRESS)
+        first = await client.send("GET", served.url, headers={})
+        waiting = asyncio.create_task(client.send("GET", served.url, headers={}))
+        await turns(3)
+        first.close()
+        await turns(1)  # the next request may go on, but has not run yet
+        await client.close()
+        with pytest.raises(TransportError):
+            await waiting
+        assert served.connections == 1

@@ -57,6 +57,7 @@ class HttpClient:
         self._connect = connect
         self._pool: Pool | None = None
         self._sockets: set[WebSocket] = set()
+        self._is_closed = False
 
     async def send(
         self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None, is_stream: bool = False
@@ -93,11 +94,15 @@ class HttpClient:
             raise ConnectionFailed(told, may_have_executed=False) from error
         except (OSError, ValueError, RuntimeError) as error:
             raise _unreachable(error) from error
+        if self._is_closed:  # while it was being opened: nobody else would close it
+            opened.abort()
+            raise _closed()
         self._sockets = {each for each in self._sockets if not each.is_closed} | {opened}
         return opened
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection. Later requests fail, so that none opens a connection that nobody closes."""
+        self._is_closed = True
         for each in self._sockets:
             each.abort()
         self._sockets.clear()
@@ -105,6 +110,8 @@ class HttpClient:
             await self._pool.close()
 
     def _opened_pool(self) -> Pool:
+        if self._is_closed:
+            raise _closed()
         if self._pool is None:
             from hubbub.net.pool import Pool
 
@@ -122,6 +129,10 @@ class HttpClient:
         made = socket.socket(family=family, type=kind, proto=protocol)
         made.setblocking(False)
         return made
+
+
+def _closed() -> TransportError:
+    return ConnectionFailed("The client is closed", may_have_executed=False)
 
 
 def _unreachable(error: Exception) -> TransportError:

@@ -65,6 +65,7 @@ class Pool:
         """Requests that wait for a connection; the result is False if the pool was closed."""
         self._sweeping: asyncio.TimerHandle | None = None
         self._tls: Any = None
+        self._is_closed = False
 
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, idle_s: float | None
@@ -107,7 +108,8 @@ class Pool:
             raise
 
     async def close(self) -> None:
-        """Drop every connection; requests that wait for one fail."""
+        """Drop every connection; requests that wait for one fail, and so do later ones."""
+        self._is_closed = True
         if self._sweeping is not None:
             self._sweeping.cancel()
             self._sweeping = None
@@ -156,6 +158,8 @@ class Pool:
 
     async def _send_anew(self, origin: Origin, request: bytes, idle_s: float | None) -> HttpResponse:
         """Send over a new connection. Without TLS the request is written before yielding to the event loop."""
+        if self._is_closed:
+            raise _closed()
         connection = Connection(self._take_back, self._forget)
         self._all[connection] = origin
         deadline = asyncio.get_running_loop().time() + self._connect_s
