@@ -226,6 +226,18 @@ async def test_closing_tells_those_who_wait_and_ends_the_session() -> None:
         assert server.count("DELETE") == 1
 
 
+async def test_connections_are_closed_when_closing_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "KEPT_CONNECTION_S", 3600)
+    async with nothing_left(), scripted(legacy(on("DELETE", hang))) as server:
+        client = await Client(config(server)).start()
+        closing = asyncio.create_task(client.close())
+        await until(lambda: server.count("DELETE") == 1)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        await until(lambda: all(asked.writer.is_closing() for asked in server.asked if asked.method == "POST"))
+
+
 async def test_closing_is_bounded_when_the_server_hangs() -> None:
     async with nothing_left(), scripted(legacy(on("DELETE", hang))) as server:
         client = await Client(config(server)).start()

@@ -173,9 +173,11 @@ class HttpLink:
             task.cancel()
         if self._in_flight:
             await self._door.close()  # so that pending requests fail at once
-        if self._session_id is not None and self._version is not None:
-            await self._end_session()
-        await self._door.close()
+        try:
+            if self._session_id is not None and self._version is not None:
+                await self._end_session()
+        finally:  # also when closing is cancelled
+            await self._door.close()
         if tasks:
             await asyncio.wait(tasks, timeout=bounds.CLOSE_S)
 

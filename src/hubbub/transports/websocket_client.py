@@ -104,13 +104,14 @@ class WebSocketLink:
         tasks = [task for task in (self._reader, *self._telling) if task is not None]
         for task in tasks:
             task.cancel()
-        if self._socket is not None:
-            try:
+        try:
+            if self._socket is not None:
                 async with asyncio.timeout(bounds.CLOSE_S):
                     await self._socket.close()
-            except TimeoutError:
-                pass
-        await self._door.close()
+        except TimeoutError:
+            pass
+        finally:  # also when closing is cancelled
+            await self._door.close()
         if tasks:
             await asyncio.wait(tasks, timeout=bounds.CLOSE_S)
 
